@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from pace.graph import Graph
-from pace.jobs.disclosure import Disclosure
 from pace.jobs.job import Job
 from pace.protocol import layouts, wire
 from pace.runtimes.files.model import SiteModel
@@ -49,7 +48,6 @@ def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> Outcome:
         mask="val",
         nodes=0,
         classes=classes,
-        classes_present=0,
         local=none,
         external=none,
         adopted=none,
@@ -65,9 +63,7 @@ def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> Outcome:
         roll=None,
         validation=scores,
         test=scores,
-        trained_on=0,
         drawn=None,
-        sent=Disclosure((), 0, 0, 0, ()),
         adopted="",
         versions={},
     )

@@ -87,6 +87,10 @@ def simulate(
         trials = sorted(ran, key=lambda trial: order.index(trial.method))
     finally:
         torch.set_num_threads(threads)
+    setups = {}
+    for name, method in methods.items():
+        gate = getattr(method.gate, "__name__", type(method.gate).__name__)
+        setups[name] = Federation(model, method, seeds[0], **settings).describe() | {"gate": gate}
     about = RunSettings(
         command=command,
         dataset=getattr(graphs, "dataset", "graphs"),
@@ -96,15 +100,9 @@ def simulate(
         seeds=tuple(seeds),
         device=str(device),
         model=kind_of(model),
-        setups={name: _setup(model, methods[name], seeds[0], settings) for name in methods},
+        setups=setups,
     )
     return RunResult(about, tuple(trials))
-
-
-def _setup(model: Model, method: Method, seed: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A federation as plain data, and what its method's gate is called."""
-    gate = getattr(method.gate, "__name__", type(method.gate).__name__)
-    return Federation(model, method, seed, **settings).describe() | {"gate": gate}
 
 
 def agree(
@@ -164,11 +162,7 @@ def run_trials(
     checkpoints: str | Path | None = None,
     **settings: Any,
 ) -> Iterator[Trial]:
-    """Run every method on every seed; `progress` is told of each of `progress_steps(...)`.
-
-    `checkpoints` is a folder for trained models. `settings` are the federations'. With `sealed`, a
-    client's key lives as long as the trial.
-    """
+    """What `simulate` runs, trial by trial; a sealed client's key lives as long as the trial."""
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
         for name, method in methods.items():

@@ -4,7 +4,7 @@ import torch
 
 import pace
 from pace import task
-from pace.runtimes.files.outcome import on_unseen, temperatures
+from pace.runtimes.files.outcome import on_unseen
 from tests.graphs import clients
 
 
@@ -22,12 +22,12 @@ def test_temperatures_of_pace_full_come_from_rehearsals() -> None:
     used = torch.cat([part[held] for _, part, held in parts])
     promised = on_unseen(task.nll, adoption, graphs[0])
     assert promised == {"local": task.nll(local, labels), "adopted": task.nll(used, labels)}
-    heat = temperatures(adoption, graphs[0], None)
+    heat = on_unseen(task.temperature, adoption, graphs[0])
     assert heat["local"] == task.temperature(local, labels)
     plain = pace.agree(graphs, "pace")
     kept, upload = pace.fit(graphs[0], plain)
     uploads = [upload, *(pace.fit(graph, plain)[1] for graph in graphs[1:])]
     alone = pace.adopt(graphs[0], kept, pace.merge(uploads, plain)[0], plain)
     assert not alone.rehearsals
-    seen = temperatures(alone, graphs[0], None)["adopted"]
+    seen = on_unseen(task.temperature, alone, graphs[0])["adopted"]
     assert seen == task.temperature(alone.logits[graphs[0].val], graphs[0].y[graphs[0].val])

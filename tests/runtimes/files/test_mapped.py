@@ -123,9 +123,7 @@ def test_a_folder_gives_what_the_file_gives(method: str, weights: bool, tmp_path
     for name, value in uploads[0].items():
         torch.testing.assert_close(uploads[1][name], value, atol=2e-6, rtol=1e-5)
     assert outcomes[0].weights == pytest.approx(outcomes[1].weights, abs=1e-4)
-    assert outcomes[0].trained_on == outcomes[1].trained_on
     assert outcomes[0].test.adopted.confusion == outcomes[1].test.adopted.confusion
-    assert outcomes[0].sent.sentences == outcomes[1].sent.sentences
     torch.testing.assert_close(logits[0], logits[1], atol=1e-3, rtol=1e-3)
 
 

@@ -90,9 +90,7 @@ def test_rows_make_the_upload_and_the_model_that_the_graph_makes(
         blocks = [source] if source else rows.RowFiles.found(table, made).sites()
         logits.append(torch.cat([model(block.graph).logits for block in blocks]))
     assert outcomes[0].weights == pytest.approx(outcomes[1].weights, abs=1e-4)
-    assert outcomes[0].trained_on == outcomes[1].trained_on
     assert outcomes[0].test.adopted.confusion == outcomes[1].test.adopted.confusion
-    assert outcomes[0].sent.sentences == outcomes[1].sent.sentences
     torch.testing.assert_close(logits[0], logits[1], atol=1e-3, rtol=1e-3)
 
 

@@ -62,7 +62,6 @@ def scores(gained: int, lost: int, nodes: int = 80) -> MaskScores:
         mask="test",
         nodes=nodes,
         classes=2,
-        classes_present=2,
         local=reading,
         external=reading,
         adopted=reading,
@@ -100,21 +99,11 @@ def test_probabilities_are_held_against_what_is_right() -> None:
 
 
 def test_what_to_do_next_follows_the_worst_verdict() -> None:
-    """And a difference that is within chance says on how many nodes it would not be."""
-    told = scores(9, 5)
-    worse = next_step(told, {"baseline": "worse", "local": "better"})
+    worse = next_step({"baseline": "worse", "local": "better"})
     assert worse.startswith("A plain logistic regression is better here")
-    assert next_step(told, {"local": "worse", "baseline": "better"}).startswith("Use Local")
-    assert next_step(told, {"local": "better", "baseline": "open"}).startswith(
-        "Use it: `pace client"
-    )
-    text = next_step(told, {"local": "open"})
-    (needed,) = (
-        int(word.strip(").").replace(",", "")) for word in text.split() if word[0].isdigit()
-    )
-    gained, lost = (round(count * needed / told.nodes) for count in (9, 5))  # the same shares
-    assert paired_interval(gained, lost, needed)[0] == pytest.approx(0, abs=0.005)
-    assert paired_interval(9, 5, told.nodes)[0] < -0.03
+    assert next_step({"local": "worse", "baseline": "better"}).startswith("Use Local")
+    assert next_step({"local": "better", "baseline": "open"}).startswith("Use it: `pace client")
+    assert "more labelled test nodes would tell more" in next_step({"local": "open"})
 
 
 @pytest.fixture(scope="module")

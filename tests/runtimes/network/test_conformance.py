@@ -12,7 +12,7 @@ import pytest
 
 from pace.jobs import Job
 from pace.protocol import steps
-from pace.runtimes.files import client
+from pace.runtimes.files import egress
 from pace_network import site_steps
 from pace_network.exchange import FAILED, Words
 from pace_network.node import Node
@@ -71,7 +71,7 @@ def test_every_engine_survives_sites_that_are_killed_while_they_train(
         died.add(node.name)
         if (child := os.fork()) == 0:
             kill = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
-            client.upload_disclosure = kill  # type: ignore[assignment] # first after training
+            egress.measure_egress = kill  # type: ignore[assignment] # first after training
             answer(node, kind, words)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL

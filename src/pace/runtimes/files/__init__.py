@@ -18,7 +18,6 @@ from pace.runtimes.files.model import (
     prediction_table,
     read_kept,
     read_model,
-    write_page,
     write_predictions,
 )
 from pace.runtimes.files.model_page import score_table

@@ -1,7 +1,7 @@
 """Attacks on a site's own upload: the site knows whom it trained on, so it can tell how well they do.
 
 The attacker holds what was sent and, to ask whether a node was trained on, that node with its edges and
-label. These are simple attacks, and lower bounds: others may learn more.
+label. These are lower bounds: others may learn more.
 """
 
 from __future__ import annotations
@@ -33,24 +33,12 @@ PARTIES = 50  # of a sum, at most: more change little
 class Risk:
     """What attacks learn; None where there is none. Guessing gives an AUC of 0.5, a correlation of 0."""
 
-    membership: dict[str, float] = field(default_factory=dict)
-    """AUC by attack: loss, moments, row, features, combined."""
-    labels: float | None = None
-    """Pearson's correlation of `histogram` with the true one."""
-    histogram: tuple[float, ...] = ()
-    """The shares of classes that it tells."""
-    words: float | None = None
-    """AUC of telling which features occur in a training node."""
-    absent: int = 0
-    """Features that it says occur at no training node."""
-    rare: int = 0
-    """Features of one to four training nodes that it shows to occur."""
-    closest: float | None = None
-    """Cosine of a training node's features with the row of it that is most like them."""
-    control: float | None = None
-    """The same of as many nodes that were not trained on."""
-    read_whole: int = 0
-    """Training nodes whose features are such a row."""
+    membership: dict[str, float] = field(default_factory=dict)  # AUC by attack, see `membership`
+    labels: float | None = None  # Pearson's correlation of the shares of classes with the true ones
+    words: float | None = None  # AUC of telling which features occur in a training node
+    absent: int = 0  # features that it says occur at no training node
+    rare: int = 0  # features of one to four training nodes that it shows to occur
+    read_whole: int = 0  # training nodes whose features are a row of it
 
     @property
     def auc(self) -> float | None:
@@ -64,10 +52,8 @@ def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
     found: dict[str, Any] = {}
     if min(len(members), len(others)) >= FEWEST:
         found["membership"] = membership(reading, graph, federation, members, others)
-    if (histogram := told_classes(reading, federation)) is not None:
-        counts = graph.training_counts(len(histogram)).double()
-        found["labels"] = _pearson(histogram, counts)
-        found["histogram"] = tuple((histogram / histogram.sum()).tolist())
+    if (shares := told_classes(reading, federation)) is not None:
+        found["labels"] = _pearson(shares, graph.training_counts(len(shares)).double())
     if (words := reading.words) is not None:
         occurring, absent = (graph.x[graph.train] != 0).sum(0), words <= ABSENT * words.mean()
         found["words"] = auc(words.double(), occurring > 0)
@@ -75,10 +61,9 @@ def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
         found["rare"] = int((~absent & (occurring > 0) & (occurring < FEW)).sum())
     rows = _rows(reading, federation)
     if len(rows) and len(members):
-        near = _likeness(graph.x[members], rows)
-        found |= {"closest": float(near.max()), "read_whole": int((near > WHOLE).sum())}
-        if len(others):
-            found["control"] = float(_likeness(graph.x[others[: len(members)]], rows).max())
+        x = normalize(graph.x[members].double())
+        near = (x @ normalize(rows.double()).T).abs().amax(1)
+        found["read_whole"] = int((near > WHOLE).sum())
     return Risk(**found)
 
 
@@ -112,9 +97,9 @@ def membership(
 def within_moments(rows: Tensor, moment: Tensor) -> Tensor:
     """The two lowest log(m_j / s_j²): a training node's square is in the moment, so none is small.
 
-    n m_j = Σ s_j² over training nodes, so that m_j / s_j² ≥ 1 / n at each of them, up to the scale that
-    all share. One column that no training node uses rules a node out. `moment` is one for all rows,
-    (columns,), or one for each. Returns (rows, 2).
+    n m_j = Σ s_j² over training nodes, so that m_j / s_j² ≥ 1 / n at each of them, up to a common scale.
+    One column that no training node uses rules a node out. `moment` is (columns,) or one for each row.
+    Returns (rows, 2).
     """
     squares = rows.double().square()
     squares = squares.flatten(1, -2).amax(1) if squares.ndim > 2 else squares
@@ -170,11 +155,6 @@ def _rows(reading: Reading, federation: Federation) -> Tensor:
     updates = [] if model is None else [model.params[name] - start[name] for name in start]
     wide = (value for value in updates if value.ndim == 2 and value.shape[1] == features)
     return torch.cat([torch.zeros(0, features), *wide])
-
-
-def _likeness(x: Tensor, rows: Tensor) -> Tensor:
-    """Of each node, the cosine with the row that is most like it."""
-    return (normalize(x.double()) @ normalize(rows.double()).T).abs().amax(1)
 
 
 def sums_with(

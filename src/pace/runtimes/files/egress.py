@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pace import reports
 from pace.errors import FileError, PolicyError
 from pace.io import atomic, records
-from pace.jobs import SERVER, Disclosure, Job, signatures
+from pace.jobs import SERVER, Disclosure, Job, disclosure, signatures
 from pace.protocol import Messages
 from pace.reports import Block, Cell, Facts, Section, Table, Text
 from pace.runtimes.files import attacks
@@ -37,8 +37,7 @@ class Decision:
     agreed: bool
     by: str
     reasons: tuple[str, ...]
-    audit: str
-    """The hash of its line in the site's log."""
+    audit: str  # the hash of its line in the site's log
 
 
 @dataclass(frozen=True)
@@ -48,28 +47,19 @@ class Egress:
     job: str
     digest: str
     method: str
-    name: str
-    """This site's."""
+    name: str  # this site's
     sha256: str
     bytes: int
-    parties: dict[str, str]
-    """Fingerprints of the keys of participants and server; empty where the job has none."""
+    parties: dict[str, str]  # fingerprints of the keys of participants and server
     sealed: bool
-    counts: dict[str, int]
-    """Training nodes by class."""
-    upload: Risk
-    """Of the upload itself; of a sealed one, should all others and the server work together."""
-    sums: Risk | None
-    """Of the sums over all sites, with models of this site's own validation nodes for the others."""
+    counts: dict[str, int]  # training nodes by class
+    upload: Risk  # of a sealed one, should all others and the server work together
+    sums: Risk | None  # of sums, with models of this site's own validation nodes for the others
     disclosed: Disclosure
-    trained: str
-    """When, in UTC."""
+    trained: str  # when, in UTC
     seconds: float
-    device: str
-    versions: dict[str, str]
     edition: int
-    editions: bool = False
-    """Whether it is signed for later editions too."""
+    editions: bool = False  # whether it is signed for later editions too
     limits: tuple[Limit, ...] = ()
     decision: Decision | None = None
     format: str = FORMAT
@@ -90,9 +80,12 @@ class Egress:
 
 
 def measure_egress(
-    job: Job, site: Site, kept: KeptModel, content: bytes, disclosed: Disclosure, device: str
+    job: Job, site: Site, kept: KeptModel, content: bytes, overlaps: Sequence[str], device: str
 ) -> Egress:
-    """Attack the very bytes that would leave, and the sums that they would become a part of."""
+    """Attack the very bytes that would leave, and the sums that they would become a part of.
+
+    `overlaps` say what it tells together with what this site sealed before.
+    """
     graph, federation = site.graph, job.federation
     alone = replace(federation, sealed=False, clients=0)
     message = kept.message
@@ -108,7 +101,14 @@ def measure_egress(
     counts = graph.training_counts(job.model.classes).tolist()
     names = job.classes or tuple(map(str, range(job.model.classes)))
     keys = {name: signatures.fingerprint(key).hex() for name, key in job.keys.items()}
-    about = vars(kept.about)
+    disclosed = disclosure.disclosure(
+        kept.message,
+        federation,
+        signature=signatures.TRAILER if job.signed else 0,
+        graph=graph,
+        features=job.features,
+        classes=job.classes,
+    )
     return Egress(
         job=job.name,
         digest=job.digest,
@@ -121,9 +121,10 @@ def measure_egress(
         counts=dict(zip(names, counts, strict=True)),
         upload=risk,
         sums=sums,
-        disclosed=disclosed,
+        disclosed=replace(disclosed, sentences=(*disclosed.sentences, *overlaps)),
+        trained=kept.about.trained,
+        seconds=kept.about.seconds,
         edition=job.number,
-        **{name: about[name] for name in ("trained", "seconds", "device", "versions")},
     )
 
 
@@ -141,8 +142,7 @@ def decide(
     """The report with the decision, which goes into the site's log and into the files beside `keep`.
 
     An upload beyond a limit is refused whatever a person says, with a PolicyError. Within them the
-    policy may agree by itself; otherwise, and without a policy, `ask` does. What was agreed to is only
-    told again. `editions`: the upload may serve later ones.
+    policy may agree by itself, otherwise `ask` does; what was agreed to before is only told again.
     """
     if not report.agreed:
         limits = policy.limits(job, report.smallest, report.seen, editions) if policy else []
@@ -156,27 +156,16 @@ def decide(
         agreed, by = not broken, "the site's policy"
     else:
         agreed = ask()
-    reasons = tuple(f"{limit.rule}: {limit.found}" for limit in broken)
-    if not agreed and not broken:
-        reasons = ("the answer was no",)
-    entry = {
-        "job": report.job,
-        "digest": report.digest,
-        "name": report.name,
-        "upload": report.sha256,
-        "bytes": report.bytes,
-        "membership": None if report.seen is None else report.seen.auc,
-        "agreed": agreed,
-        "by": by,
-        "reasons": list(reasons),
-    }
+    reasons = tuple(f"{limit.rule} ({limit.found})" for limit in broken)
+    entry = {key: getattr(report, key) for key in ("job", "digest", "name", "bytes")}
+    entry |= {"upload": report.sha256, "membership": report.seen.auc if report.seen else None}
+    entry |= {"agreed": agreed, "by": by, "reasons": list(reasons)}
     report = replace(report, decision=Decision(agreed, by, reasons, append_decision(entry)))
     write_egress(keep, report)
     if broken:
-        passed = "; ".join(f"{limit.rule} ({limit.found})" for limit in broken)
         raise PolicyError(
-            f"the site's policy does not let this upload go: {passed}. Nothing was written for "
-            f"sending; {egress_files(keep, report.name)[1]} has all that was measured"
+            f"the site's policy does not let this upload go: {'; '.join(reasons)}. Nothing was written "
+            f"for sending; {egress_files(keep, report.name)[1]} has all that was measured"
         )
     return report
 
@@ -188,11 +177,9 @@ def egress_files(keep: Path, name: str) -> tuple[Path, Path]:
 
 def write_egress(keep: Path, report: Egress) -> None:
     """Both files, readable by their owner only."""
-    data, page = egress_files(keep, report.name)
-    for path, text in (
-        (data, json.dumps(records.plain_record(report), indent=1) + "\n"),
-        (page, reports.render_page(egress_document(report))),
-    ):
+    data = json.dumps(records.plain_record(report), indent=1) + "\n"
+    texts = (data, reports.render_page(egress_document(report)))
+    for path, text in zip(egress_files(keep, report.name), texts, strict=True):
         atomic.sweep(path)
         atomic.write(path, text.encode(), private=True)
 
@@ -216,17 +203,13 @@ def earlier_egress(keep: Path, name: str, job: Job, content: bytes) -> Egress | 
 
 KNOWN = "Compare fingerprints with keys that you got another way (--known FILE)."
 PURPOSE = (
-    "The server merges the uploads of all sites and returns a correction, which this site weighs "
-    "against its own model."
+    "The server merges all sites' uploads; this site weighs what comes back against its own model."
 )
 ATTACKER = (
     "The attacker holds the message and, to ask whether a node was trained on, the node with its "
     "edges and label. Fitted on nine other sites, an attack reached an AUC up to 0.03 higher."
 )
-SUMS = (
-    "In the sums, a model of this site's own validation nodes stands for other sites, which are less "
-    "alike: real sums tell less."
-)
+SUMS = "In the sums, a model of this site's own validation nodes stands for others: real sums tell less."
 MEMBERSHIP = "A node was trained on, {} (AUC)"
 ROWS = {  # of the table of attacks: what guessing gives, digits, title
     "loss": (0.5, 2, MEMBERSHIP.format("by its loss")),
@@ -238,7 +221,6 @@ ROWS = {  # of the table of attacks: what guessing gives, digits, title
     "words": (0.5, 2, "Which features occur at training nodes (AUC)"),
     "absent": (0, 0, "Features said to occur at no training node"),
     "rare": (0, 0, "Features of one to four training nodes shown to occur"),
-    "closest": (None, 2, "A training node's features, best row (cosine)"),
     "read_whole": (0, 0, "Training nodes whose features are read whole"),
 }
 
@@ -250,21 +232,18 @@ def risk_table(report: Egress) -> Table:
         risks = ({} if r is None else vars(r) | r.membership for r in (report.upload, report.sums))
         own, sums = (risk.get(key) for risk in risks)
         if own is not None:
-            values = (own, sums, report.upload.control if guess is None else guess)
-            rows.append([title, *("–" if v is None else f"{v:.{digits}f}" for v in values)])
+            values = ("–" if v is None else f"{v:.{digits}f}" for v in (own, sums, guess))
+            rows.append([title, *values])
     own_part = "If all others tell their parts" if report.sealed else "This upload"
     heads = ["What an attack tells", own_part, "The sums alone", "Guessing"]
-    if report.sums is None:  # the method needs more than sums, or none could be made
-        heads, rows = heads[:2] + heads[3:], [row[:2] + row[3:] for row in rows]
     return Table.of("Attacks on these very bytes", heads, rows, words=0)
 
 
 def item_table(sent: Disclosure) -> Table:
     """The tensors of an upload, and what is around them."""
-    shapes = (" × ".join(map(str, item.shape)) for item in sent.items)
     rows: list[list[Cell]] = [
-        [item.name, shape, f"{item.bytes:,}", item.words]
-        for item, shape in zip(sent.items, shapes, strict=True)
+        [item.name, " × ".join(map(str, item.shape)), f"{item.bytes:,}", item.words]
+        for item in sent.items
     ]
     envelope = sent.frame - sum(item.bytes for item in sent.items)
     rows.append(["", "", f"{envelope:,}", "envelope: names, shapes, checksums"])
@@ -276,28 +255,27 @@ def item_table(sent: Disclosure) -> Table:
 def egress_document(report: Egress) -> reports.Document:
     """The page, section by section as an output checker asks."""
     decision, risk = report.decision, report.seen
-    state = "waits for a decision"
-    decided = [("Decision", "not agreed to yet, and nothing was written for sending")]
+    decided = [("Decision", "waits, and nothing was written for sending")]
     if decision is not None:
         state = f"{'agreed to' if decision.agreed else 'refused'} by {decision.by}"
-        decided = [("Decision", "it may leave" if decision.agreed else "it stays")]
-        decided += [("By", decision.by), *(("Because", reason) for reason in decision.reasons)]
-        decided.append(("In the log", decision.audit))
+        because = [("Because", reason) for reason in decision.reasons]
+        decided = [("Decision", state), *because, ("In the log", decision.audit)]
     headline = [(f"{report.bytes:,}", "bytes"), (str(len(report.parties) - 1), "sites take part")]
     if risk is not None and risk.auc is not None:
         told = "AUC: a node was trained on, best attack on what is seen"
         headline.append((f"{risk.auc:.2f}", told))
     headline.append((str(report.smallest), "training nodes in the smallest class"))
-    serves = (
-        f"{report.edition}{' and, unless it is withdrawn, later ones' if report.editions else ''}"
-    )
+    later = " and, unless it is withdrawn, later ones" if report.editions else ""
     purpose = (
         *(("Job", report.job), ("Digest", report.digest), ("Method", report.method)),
-        *(("Edition", serves), ("Trained", f"{report.trained}, {report.seconds:.1f} s")),
+        ("Edition", f"{report.edition}{later}"),
+        ("Trained", f"{report.trained}, {report.seconds:.1f} s"),
     )
     reader = f"the server, reads {'sums over all sites' if report.sealed else 'every upload'}"
-    roles = {name: reader if name == SERVER else "takes part" for name in report.parties}
-    parties = [(name, roles[name], key) for name, key in report.parties.items()]
+    parties = [
+        (name, reader if name == SERVER else "takes part", key)
+        for name, key in report.parties.items()
+    ]
     everybody, heads = "Everybody whom the job names", ["Name", "Role", "Fingerprint of its key"]
     sections: dict[str, tuple[Block, ...]] = {
         "What leaves": (
@@ -309,31 +287,20 @@ def egress_document(report: Egress) -> reports.Document:
         "For what": (Facts(purpose), Text(PURPOSE)),
         "Risk": (
             risk_table(report),
-            Text(ATTACKER),
-            *([Text(SUMS)] if report.sums else []),
-            _class_table(report),
+            Text(f"{ATTACKER} {SUMS}" if report.sums else ATTACKER),
+            Facts(tuple((f"Trained on {name}", f"{n:,}") for name, n in report.counts.items())),
         ),
         "Controls": _controls(report),
         "Decision": (Facts(tuple(decided)),),
     }
     return reports.Document(
         f"Egress report: {report.name}",
-        f"One upload for job {report.job}, {state}. This page stays at the site: it has counts of "
-        "training nodes.",
+        f"One upload for job {report.job}: {decided[0][1]}. This page stays at the site: it has counts "
+        "of training nodes.",
         tuple(headline),
         tuple(Section(title, blocks) for title, blocks in sections.items()),
         flows=True,
     )
-
-
-def _class_table(report: Egress) -> Table:
-    told, total = report.upload.histogram, max(1, sum(report.counts.values()))
-    rows = []
-    for index, (name, count) in enumerate(report.counts.items()):
-        estimate = f"{100 * told[index]:.0f} %" if told else "–"
-        rows.append([name, f"{count:,}", f"{100 * count / total:.0f} %", estimate])
-    heads = ["Class", "Training nodes", "Share", "Share it tells"]
-    return Table.of("Classes", heads, rows, words=0)
 
 
 def _controls(report: Egress) -> tuple[Block, ...]:
@@ -346,7 +313,5 @@ def _controls(report: Egress) -> tuple[Block, ...]:
         "Limits": "below" if report.limits else "this site has set none (policy.toml)",
     }
     verdicts = {True: "holds", False: "fails"}
-    limits = (
-        reports.Finding(limit.rule, verdicts[limit.kept], limit.found) for limit in report.limits
-    )
+    limits = (reports.Finding(one.rule, verdicts[one.kept], one.found) for one in report.limits)
     return Facts(tuple(facts.items())), reports.Findings(tuple(limits))

@@ -3,8 +3,7 @@
 The folder holds local.safetensors (with salted hashes of whom it was trained on), external.safetensors
 (external-2.safetensors and so on where a method returns more), model.json (the weights, how they came
 about, and counts by class), job.pace, mapping.toml where the site's tables have one, README.md and
-index.html for people. Tensors lie in safetensors
-with a JSON object about them, and are read without trusting either.
+index.html for people. Neither tensors nor the JSON object beside them are trusted.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from pace.task import called
 KEPT, PARAMS = "pace-kept-1", "pace-params-1"
 MEMBERS = "members"  # the tensor of whom a model was trained on
 ABOUT, PAGE, MAPPING = "model.json", "index.html", "mapping.toml"
+WHAT = "`pace inspect` says what it is"
 HEADER = 2**20  # bytes of the largest header of tensors
 LARGEST = 2**30  # bytes of a file of tensors; the largest model and its upload take a third
 LARGEST_JSON = 2**26  # bytes; counts of a thousand classes fit
@@ -86,10 +86,8 @@ def read_kept(path: Path, job: Job) -> KeptModel:
     """The kept model of this job."""
     about, values = read_tensors(path, KEPT)
     if about.get("job") != job.digest:
-        raise OtherJobError(
-            f"{path} belongs to job {str(about.get('job'))[:16]}, this is {job.digest[:16]}: "
-            "give each job its own files"
-        )
+        of = str(about.get("job"))[:16]
+        raise OtherJobError(f"{path} belongs to job {of}, this is {job.digest[:16]}")
     local = _local(values, job, path)
     try:
         frame = values["upload"].numpy().tobytes()
@@ -146,14 +144,6 @@ def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> No
     atomic.folder(folder, files, private=True, aside=aside)  # Local is in it
 
 
-def write_page(folder: Path) -> Path:
-    """The folder's page again, of what the folder holds."""
-    model = read_model(folder)
-    text = render_page(model_document(model.job, model.outcome))
-    atomic.write(folder / PAGE, text.encode(), private=True)
-    return folder / PAGE
-
-
 def is_model(folder: Path) -> bool:
     """Whether it looks like a model folder."""
     return (folder / ABOUT).is_file()
@@ -171,34 +161,27 @@ def read_model(folder: Path) -> SiteModel:
     outcome = read_outcome(folder)
     job = read_job(folder / "job.pace")
     if job.digest != outcome.job:
-        raise FileError(
-            f"{folder} holds the job {job.digest[:16]}, its model is of {outcome.job[:16]}"
-        )
+        raise FileError(f"{folder} holds another job than its model's, {outcome.job[:16]}")
     blanks = layouts.blank_externals(job.federation)
     names, classes = ("local", *_names(len(blanks))), job.model.classes
     if len(outcome.weights) != len(names) or outcome.validation.classes != classes:
-        raise FileError(
-            f"{folder} has {len(outcome.weights)} weights and scores of "
-            f"{outcome.validation.classes} classes, its job {len(names)} models and {classes} "
-            "classes: restore it"
-        )
-    params, members = [], None
-    for name, like in zip(names, (job.federation.start, *(b.params for b in blanks)), strict=True):
+        raise FileError(f"{folder}: model.json is of another job's models or classes: restore it")
+    parts = []
+    for name in names:
         path = folder / f"{name}.safetensors"
         about, values = read_tensors(path, PARAMS)
         if about.get("which") != name or about.get("job") != job.digest:
             raise FileError(f"{path} does not belong to this model: restore it")
-        members = members or Members.checked(about.get("salt"), values.get(MEMBERS), path)
-        if name == "local":
-            params.append(_local(values, job, path))
-        else:
-            params.append(_parameters(values, wire.layout(like), path))
-    assert members is not None  # Local's file holds them
-    pairs = zip(blanks, params[1:], strict=True)
-    externals = tuple(replace(blank, params=values, returned=None) for blank, values in pairs)
+        parts.append((path, about, values))
+    path, about, values = parts[0]
+    members = Members.checked(about.get("salt"), values.get(MEMBERS), path)
+    local, externals = _local(values, job, path), []
+    for blank, (path, _, values) in zip(blanks, parts[1:], strict=True):
+        params = _parameters(values, wire.layout(blank.params), path)
+        externals.append(replace(blank, params=params, returned=None))
     path = folder / MAPPING
     mapping = read_columns(path, ColumnMapping) if path.exists() else None
-    return SiteModel(job, params[0], externals, outcome, members, mapping=mapping)
+    return SiteModel(job, local, tuple(externals), outcome, members, mapping=mapping)
 
 
 def _local(values: Mapping[str, Tensor], job: Job, path: Path) -> Params:
@@ -226,8 +209,7 @@ def read_tensors(path: Path, *versions: str) -> tuple[dict[str, Any], dict[str, 
         content = untrusted.read(path, LARGEST)
         about = untrusted.json(_header(content).get("__metadata__", {}).get("pace", "{}"))
         if about.get("format") not in versions:
-            remedy = "`pace inspect` says what it is"
-            wrong = records.other_format(about.get("format"), versions[0], remedy)
+            wrong = records.other_format(about.get("format"), versions[0], WHAT)
             raise FileError(f"{path} {wrong}")
         return about, dict(sorted(load(content).items()))
     except OSError as error:
@@ -235,9 +217,7 @@ def read_tensors(path: Path, *versions: str) -> tuple[dict[str, Any], dict[str, 
     except FileError:
         raise
     except (SafetensorError, ValueError, AttributeError, TypeError) as error:
-        raise FileError(
-            f"{path} is damaged, or another kind of file ({error}): `pace inspect` says what it is"
-        ) from error
+        raise FileError(f"{path} is damaged, or another kind of file ({error}): {WHAT}") from error
 
 
 def _header(content: bytes) -> dict[str, Any]:
@@ -263,10 +243,8 @@ def _header(content: bytes) -> dict[str, Any]:
 def _parameters(tensors: Mapping[str, Tensor], expected: wire.Layout, path: Path) -> Params:
     """The parameters among the tensors, exactly as the job's model has them."""
     params = {name: tensors[name] for name in expected if name in tensors}
-    if wire.layout(params) != dict(expected):
-        raise FileError(
-            f"{path} holds {wire.say(wire.layout(params))}, the job's model has {wire.say(expected)}"
-        )
+    if (found := wire.layout(params)) != dict(expected):
+        raise FileError(f"{path} holds {wire.say(found)}, the job's has {wire.say(expected)}")
     check_numbers(params, path)
     return params
 
@@ -276,15 +254,12 @@ def check_numbers(params: Params, path: Path) -> None:
     try:
         protocol.bounded(params)
     except NumberError as error:
-        raise NumberError(f"{path}: {error}; restore it from a backup, or adopt again") from error
+        raise NumberError(f"{path}: {error}; restore it, or move it and adopt again") from error
 
 
 def prediction_table(model: SiteModel, site: Site) -> Columns:
-    """What the model says of every node.
-
-    Node, PACE's class and how sure it is, Local's beside it, the label that is known, what the node
-    was used for when the model was made (train, val, test, unlabelled; else new), then every class's
-    probability.
+    """Of every node PACE's class and how sure it is, Local's beside it, the label that is known, what it
+    was used for when the model was made (train, val, test, unlabelled; else new), every probability.
     """
     classes = model.job.classes or tuple(map(str, range(model.job.model.classes)))
     adoption, rows = model(site.graph), slice(site.rows)

@@ -1,9 +1,8 @@
 """What a site decided about a return, how good each model is on its own labels, and the verdict.
 
-`Outcome` lies in the model folder as model.json: counts and sums, never a node. This is the only
-module of the runtime that reads labels. The verdict is what a site's analyst asks first: is it better,
-are its probabilities right, and what now? Answers come from counts of test nodes: how many only the one
-model has right, and how many only the other. An interval says what chance alone would do to such counts.
+`Outcome` lies in the model folder as model.json: counts and sums, never a node. The verdict is what a
+site's analyst asks first: is it better, are its probabilities right, and what now? It comes from counts
+of test nodes that only one of two models has right, and the interval that chance would give them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pace import task
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import many, records
-from pace.jobs import Disclosure, Roll
+from pace.jobs import Roll
 from pace.protocol import Adoption
 from pace.reports import READINGS, Finding
 from pace.runtimes.files.site import NEW, ROLES, Site
@@ -28,9 +27,16 @@ from pace.training import affine, logistic_regression
 
 MASKS = ("train", "val", "test", "new", "all")
 MODEL = "pace-model-1"
-PENALTIES = (1e-3, 1e-2, 1e-1, 1e-4)  # of the baseline, tried in turn
+PENALTIES = (1e-2, 1e-3, 1e-1, 1e-4)  # of the baseline; the first without validation nodes
 NORMAL = 1.959964  # standard deviations of a normal distribution that hold 95 %
 ALONE, PLAIN = "this site alone (Local)", "a logistic regression on the columns, without links"
+ADVICE = {
+    "baseline worse": "A plain logistic regression is better here: use that, and look whether the links "
+    "say anything about the classes (`pace graph show` counts edges within a class).",
+    "local worse": "Use Local, the columns local_class and local_probability of the predictions.",
+    "local better": "Use it: `pace client predict`. Look at the classes that lost, further down.",
+}
+UNTOLD = "Use it; nothing speaks against it, and more labelled test nodes would tell more."
 STYLES = {"better": "green", "worse": "bold red", "fails": "bold red"}  # in a terminal
 
 
@@ -42,8 +48,7 @@ class ReadingScores:
     weighted_f1: float | None = None
     macro_f1_present: float | None = None  # over the classes that occur
     nll: float | None = None  # negative log-likelihood, in nats a node
-    confusion: tuple[tuple[int, ...], ...] = ()
-    """A row a true class: nodes by the class they were called."""
+    confusion: tuple[tuple[int, ...], ...] = ()  # a row a true class: nodes by what they are called
     bins: tuple[task.Bin, ...] = ()  # its calibrated probabilities, and how often it is right
     calibrated_nll: float | None = records.optional(None)  # the NLL of calibrated probabilities
 
@@ -54,17 +59,12 @@ class MaskScores:
 
     mask: str
     nodes: int
-    new: int | None = records.optional(None)
-    """How many of them the model has never seen with a label."""
-    left_out: int | None = records.optional(None)
-    """Nodes of the graph's own mask that the model was trained on or validated by."""
+    new: int | None = records.optional(None)  # those that the model has never seen with a label
     classes: int  # of the job
-    classes_present: int
     local: ReadingScores
     external: ReadingScores
     adopted: ReadingScores
-    baseline: ReadingScores | None = records.optional(None)
-    """Logistic regression on the columns alone."""
+    baseline: ReadingScores | None = records.optional(None)  # logistic regression on the columns
     pairs: dict[str, tuple[int, int]] = field(default_factory=dict, metadata=records.OPTIONAL)
     """By reference (local, baseline): nodes only what was adopted has right, nodes only it has."""
 
@@ -104,9 +104,7 @@ class Outcome:
     rehearsed: dict[str, float] = field(default_factory=dict, metadata=records.OPTIONAL)
     """NLL of Local and of what is used, fitted without the nodes they are measured on, where the models
     in use are fitted to validation labels too."""
-    trained_on: int  # nodes with a label that Local was trained on; they are counted nowhere else
     drawn: tuple[float, ...] | None  # shares of train, val and test, where the table had no split
-    sent: Disclosure  # what the upload tells, as the site was told before it was sent
     adopted: str  # when, in UTC
     versions: dict[str, str]
     format: str = MODEL
@@ -115,9 +113,7 @@ class Outcome:
         weights = self.weights
         sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
         if not 0 <= self.alpha <= 1 or not sound or len(weights) < 2:
-            raise ValueError(
-                f"alpha {self.alpha} and weights {weights}, expected weights of 0 or more"
-            )
+            raise ValueError(f"alpha {self.alpha} and weights {weights}, expected 0 or more")
         if self.validation.classes != self.test.classes:
             raise ValueError("validation and test are of different classes")
 
@@ -135,10 +131,8 @@ def baseline_logits(graph: Graph, classes: int) -> Tensor | None:
     if not graph.train.any():
         return None
     x, y = graph.x[graph.train], graph.y[graph.train]
-    made = [
-        affine(graph.x, logistic_regression(x, y, classes, penalty))
-        for penalty in (PENALTIES if graph.val.any() else PENALTIES[1:2])
-    ]
+    penalties = PENALTIES if graph.val.any() else PENALTIES[:1]
+    made = [affine(graph.x, logistic_regression(x, y, classes, penalty)) for penalty in penalties]
     labels = graph.y[graph.val]
     return min(made, key=lambda logits: task.nll(logits[graph.val], labels) if len(made) > 1 else 0)
 
@@ -174,10 +168,7 @@ def mask_scores(
     heat: Mapping[str, float],
     baseline: Tensor | None = None,
 ) -> MaskScores:
-    """Scores and counts of Local, External, what was adopted and the baseline on these nodes.
-
-    `heat` has the temperature of each reading.
-    """
+    """Scores and counts of each reading on these nodes; `heat` has the readings' temperatures."""
     labels = graph.y[nodes]
     readings = {name: logits(adoption) for name, logits in READINGS.items()}
     if baseline is not None:
@@ -205,7 +196,6 @@ def mask_scores(
         mask=mask,
         nodes=len(labels),
         classes=classes,
-        classes_present=len(labels.unique()),
         **scored,
         pairs={
             name: (int((used & ~hits[name]).sum()), int((hits[name] & ~used).sum()))
@@ -218,29 +208,23 @@ def mask_scores(
 def evaluate_mask(
     adoption: Adoption, site: Site, mask: str, roles: Sequence[str], outcome: Outcome
 ) -> MaskScores:
-    """Scores on the nodes of a mask, by what each was used for when the model was made.
-
-    `test` is what was held out then, and labelled nodes that the model has never seen; of those, the
-    graph's own test nodes, unless its masks were drawn.
+    """Scores on the nodes of a mask; `test` is what was held out when the model was made, and labelled
+    nodes that it has never seen; of those, the graph's own test nodes, unless its masks were drawn.
     """
     if mask not in MASKS:
         raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
-    own = site.graph.test
     labelled = site.graph.y != UNKNOWN
     labelled[len(labelled) if site.rows is None else site.rows :] = False  # neighbours of old
     role = {kind: torch.tensor([r == kind for r in roles]) for kind in (*ROLES, NEW)}
     unseen = labelled & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
-    fair = role["test"] | (unseen & own if site.drawn is None else unseen)
-    chosen = labelled & {**role, "test": fair, NEW: unseen, "all": labelled}[mask]
-    if not chosen.any():
-        raise GraphError(
-            f"the graph has no labelled nodes in mask {mask!r}: choose another with --on"
-        )
-    left_out = own & (role["train"] | role["val"]) & (mask == "test")
+    fair = role["test"] | (unseen & site.graph.test if site.drawn is None else unseen)
+    nodes = labelled & {**role, "test": fair, NEW: unseen, "all": labelled}[mask]
+    if not nodes.any():
+        raise GraphError(f"the graph has no labelled nodes in {mask!r}: choose another --on")
     heat = {"local": outcome.local_temperature, "adopted": outcome.temperature}
     classes = outcome.validation.classes
-    scores = mask_scores(adoption, site.graph, chosen, mask=mask, classes=classes, heat=heat)
-    return replace(scores, new=int((chosen & unseen).sum()), left_out=int(left_out.sum()))
+    scores = mask_scores(adoption, site.graph, nodes, mask=mask, classes=classes, heat=heat)
+    return replace(scores, new=int((nodes & unseen).sum()))
 
 
 def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:
@@ -251,8 +235,7 @@ def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:
 def paired_interval(gained: int, lost: int, nodes: int) -> tuple[float, float]:
     """A 95 % interval of the difference of two accuracies on the same nodes (Bonett and Price, 2012).
 
-    `gained` nodes only the first model has right, `lost` only the second. The Wald interval of the two
-    shares, with one node added to each.
+    `gained` nodes only the first model has right, `lost` only the second; one is added to each.
     """
     first, second = (gained + 1) / (nodes + 2), (lost + 1) / (nodes + 2)
     difference = first - second
@@ -277,7 +260,7 @@ def findings(outcome: Outcome) -> Iterator[Finding]:
             verdicts[reference] = found.verdict
             yield found
     yield probabilities(scores.adopted)
-    yield Finding("What to do next:", "next", next_step(scores, verdicts))
+    yield Finding("What to do next:", "next", next_step(verdicts))
 
 
 def compare(scores: MaskScores, reference: str, name: str) -> Finding:
@@ -287,18 +270,13 @@ def compare(scores: MaskScores, reference: str, name: str) -> Finding:
     more = gained - lost
     kind = "better" if low > 0 else "worse" if high < 0 else "open"
     words = {"better": "Better than", "worse": "Worse than", "open": "Cannot be told apart from"}
-    change = (
-        f"{abs(more):,} of {many(scores.nodes, 'test node')} {'more' if more >= 0 else 'fewer'}"
-    )
+    change = f"{abs(more):,} of {many(scores.nodes, 'test node')}"
+    sign = "more" if more >= 0 else "fewer"
     chance = "more than chance would do" if kind != "open" else "that is within chance"
-    span = f"95 % interval: {_signed(low)} to {_signed(high)} nodes"
+    span = f"95 % interval: {low:+.0f} to {high:+.0f} nodes".replace("-", "−")
     only = f"right only now {gained:,}, right only before {lost:,}"
-    evidence = f"{change} are right; {chance} ({span}; {only})."
+    evidence = f"{change} {sign} are right; {chance} ({span}; {only})."
     return Finding(f"{words[kind]} {name}.", kind, evidence)
-
-
-def _signed(count: float) -> str:
-    return f"{count:+.0f}".replace("-", "−")
 
 
 def probabilities(reading: ReadingScores) -> Finding:
@@ -323,23 +301,7 @@ def confidence(bins: Sequence[task.Bin]) -> tuple[float, float, float]:
     return sure, sum(part.hits for part in bins) / nodes, NORMAL * math.sqrt(spread + 0.25) / nodes
 
 
-def next_step(scores: MaskScores, verdicts: dict[str, str]) -> str:
+def next_step(verdicts: Mapping[str, str]) -> str:
     """What the verdicts advise."""
-    if verdicts.get("baseline") == "worse":
-        return (
-            "A plain logistic regression is better here: use that, and look whether the links say "
-            "anything about the classes (`pace graph show` counts edges within a class)."
-        )
-    if verdicts.get("local") == "worse":
-        return "Use Local, the columns local_class and local_probability of the predictions."
-    if verdicts.get("local") == "better":
-        return "Use it: `pace client predict`. Look at the classes that lost, further down."
-    if "open" in verdicts.values():
-        reference = next(name for name, kind in verdicts.items() if kind == "open")
-        gained, lost = scores.pairs[reference]
-        text = "Use it; nothing speaks against it, and more labelled test nodes would tell more"
-        if gained == lost:
-            return f"{text}."
-        needed = math.ceil(NORMAL**2 * (gained + lost) * scores.nodes / (gained - lost) ** 2)
-        return f"{text} (a difference like this one shows on about {needed:,})."
-    return "Use it: `pace client predict`."
+    told = {f"{reference} {kind}" for reference, kind in verdicts.items()}
+    return next((advice for case, advice in ADVICE.items() if case in told), UNTOLD)

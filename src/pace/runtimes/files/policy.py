@@ -57,19 +57,16 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.smallest_class < 0 or not 0 <= self.largest_auc <= 1:
-            raise SettingError(
-                f"smallest_class is {self.smallest_class} and largest_auc {self.largest_auc:g}, "
-                "expected 0 or more, and 0 to 1"
-            )
+            numbers = f"smallest_class is {self.smallest_class}, largest_auc {self.largest_auc:g}"
+            raise SettingError(f"{numbers}, expected 0 or more, and 0 to 1")
 
     def limits(self, job: Job, smallest: int, risk: Risk | None, editions: bool) -> list[Limit]:
         """Those that are set, against an upload; `risk` is that of what the server will see."""
         found = []
         if self.smallest_class:
             rule = f"every class has {self.smallest_class} training nodes or more, or none"
-            found.append(
-                Limit(rule, f"the smallest has {smallest}", smallest >= self.smallest_class)
-            )
+            kept = smallest >= self.smallest_class
+            found.append(Limit(rule, f"the smallest has {smallest}", kept))
         if self.largest_auc < 1:
             auc = None if risk is None else risk.auc
             if auc is None and not layouts.upload_layout(job.federation):
@@ -133,16 +130,12 @@ def verify_log(path: Path, head: str = "") -> tuple[int, str]:
         except (ValueError, TypeError) as error:
             raise FileError(f"line {number} of {path} is damaged ({error})") from error
         if entry.get("previous") != last or own != _hash(entry) or entry.get("number") != number:
-            raise FileError(
-                f"line {number} of {path} is not what was written there, or lines before it are "
-                "missing: compare it with a backup and the egress reports"
-            )
+            wrong = f"line {number} of {path} is not what was written there, or others are missing"
+            raise FileError(f"{wrong}: compare it with a backup and the egress reports")
         last, found = own, found or own == head
     if not found:
-        raise FileError(
-            f"{path} has {number} decisions and none with hash {head[:16]}: its end was cut off, or it "
-            "is another log"
-        )
+        found_none = f"{path} has {number} decisions and none with hash {head[:16]}"
+        raise FileError(f"{found_none}: its end was cut off, or it is another log")
     return number, last
 
 
