@@ -156,7 +156,7 @@ def test_a_dense_rank_is_a_full_model() -> None:
             "core: there is no dataset 'core'",
         ),
         (["reproduce", "--datasets", ",", "--out", "nowhere"], "leave nothing of the study"),
-        (["report", "nowhere"], "nowhere has neither results.json"),
+        (["report", "nowhere"], "nowhere/results.json not found"),
         (["rum"], "No such command"),
     ],
 )

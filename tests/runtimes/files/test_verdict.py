@@ -16,7 +16,6 @@ from pace.runtimes.files.outcome import (
     Outcome,
     ReadingScores,
     compare,
-    confidence,
     findings,
     next_step,
     paired_interval,
@@ -93,9 +92,10 @@ def test_probabilities_are_held_against_what_is_right() -> None:
     assert "too high" in probabilities(reading(60, 0.92)).statement
     assert "too low" in probabilities(reading(90, 0.60)).statement
     assert probabilities(reading(70, 0.80)).verdict == "fails"  # chance: 1.96 · 4 nodes and a half
-    found = confidence((Bin(10, 5, 0.4), Bin(30, 27, 0.9)))
-    chance = 1.959964 * math.sqrt(10 * 0.24 + 30 * 0.09 + 0.25) / 40
-    assert found == pytest.approx((0.775, 0.8, chance))
+    told = probabilities(ReadingScores(bins=(Bin(100, 50, 0.4), Bin(300, 270, 0.9)))).evidence
+    chance = 1.959964 * math.sqrt(100 * 0.24 + 300 * 0.09 + 0.25) / 400
+    assert "78 % sure of the class it names, and right in 80 % of the test nodes" in told
+    assert f"(chance: ± {100 * chance:.0f} points)" in told
 
 
 def test_what_to_do_next_follows_the_worst_verdict() -> None:

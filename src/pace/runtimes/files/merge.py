@@ -26,9 +26,8 @@ REMAINS = [
     "and that who kept returns of both editions can subtract them.",
 ]
 BROUGHT_NOTE = (
-    "Squared loss a label of the ridge regression ({regression}), on what the sites sent. Loss when "
-    "left out: on the site, of what the others learn without it. Gives the others: how much their loss "
-    "would rise without it. Shapley values ({error}) sum to the share of labels that is explained."
+    "Squared loss a label of {regression}: on the site of what the others learn without it, and how far "
+    "theirs would rise without it. Shapley values ({error}) sum to the share of labels explained."
 )
 NOTES = (
     "Influence: mean weight in the consensus. Norm: the update's size against the median client's."

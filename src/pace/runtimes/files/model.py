@@ -70,13 +70,8 @@ class KeptModel:
     members: Members
 
     def encode(self, job: Job) -> bytes:
-        about = {
-            "format": KEPT,
-            "job": job.digest,
-            "upload": self.kept.upload.hex(),
-            **records.plain_record(self.about),
-            "salt": self.members.salt.hex(),
-        }
+        about = {"format": KEPT, "job": job.digest, "upload": self.kept.upload.hex()}
+        about |= {**records.plain_record(self.about), "salt": self.members.salt.hex()}
         upload = torch.frombuffer(bytearray(self.frame), dtype=torch.uint8)
         values = {**self.kept.local, "upload": upload, MEMBERS: self.members.table}
         return encode_tensors(values, about)

@@ -280,8 +280,12 @@ def compare(scores: MaskScores, reference: str, name: str) -> Finding:
 
 
 def probabilities(reading: ReadingScores) -> Finding:
-    """Whether the model is as often right as it says, within what chance would do."""
-    sure, right, chance = confidence(reading.bins)
+    """Whether the model is as often right as it says, within two standard deviations of chance."""
+    nodes = sum(part.nodes for part in reading.bins)
+    right = sum(part.hits for part in reading.bins) / nodes
+    sure = sum(part.nodes * part.confidence for part in reading.bins) / nodes
+    spread = sum(part.nodes * part.confidence * (1 - part.confidence) for part in reading.bins)
+    chance = NORMAL * math.sqrt(spread + 0.25) / nodes
     evidence = (
         f"On average it is {100 * sure:.0f} % sure of the class it names, and right in "
         f"{100 * right:.0f} % of the test nodes (chance: ± {100 * chance:.0f} points). Probabilities "
@@ -291,14 +295,6 @@ def probabilities(reading: ReadingScores) -> Finding:
         return Finding("Its probabilities can be taken at their word.", "holds", evidence)
     wrong = "too high" if sure > right else "too low"
     return Finding(f"Its probabilities are {wrong}: use its classes only.", "fails", evidence)
-
-
-def confidence(bins: Sequence[task.Bin]) -> tuple[float, float, float]:
-    """Mean probability of the named class, share that is right, and two standard deviations of it."""
-    nodes = sum(part.nodes for part in bins)
-    sure = sum(part.nodes * part.confidence for part in bins) / nodes
-    spread = sum(part.nodes * part.confidence * (1 - part.confidence) for part in bins)
-    return sure, sum(part.hits for part in bins) / nodes, NORMAL * math.sqrt(spread + 0.25) / nodes
 
 
 def next_step(verdicts: Mapping[str, str]) -> str:
