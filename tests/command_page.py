@@ -46,7 +46,7 @@ def own_rows(page: manual.Page) -> list[Row]:
     """A command's arguments and options; the usage shows which are required."""
     rows = [row for title in manual.OWN for row in page.sections.get(title, [])]
     return [
-        (name, words.removesuffix(" (required)")) for name, words in rows if name not in EVERYWHERE
+        (name, words.removesuffix(" [required]")) for name, words in rows if name not in EVERYWHERE
     ]
 
 
@@ -60,8 +60,8 @@ def section(page: manual.Page, shared: set[Row]) -> str:
     lines = [f"{depth} `{page.command}`", "", *"\n\n".join(map(escaped, page.about)).split("\n")]
     if "Commands" in page.sections:  # a group's examples and notes are its commands'
         return "\n".join(lines) + "\n"
-    usage = page.usage.removesuffix(" [OPTIONS]")
-    lines += ["", *[f"    {usage}", ""] * (usage != page.command)]
+    usage = page.usage.removesuffix("[OPTIONS]").strip()
+    lines += ["", *[f"    {page.command} {usage}", ""] * bool(usage)]
     lines += [item(row) for row in own_rows(page) if row not in shared]
     also = [f"`{name.split()[0]}`" for name, words in own_rows(page) if (name, words) in shared]
     lines += [f"- Also {', '.join(also)}."] * bool(also)
@@ -78,7 +78,7 @@ def item(row: Row) -> str:
 
 def escaped(words: str) -> str:
     """Markdown of plain words: what is written in backticks stays, the rest means nothing special."""
-    parts = re.split(r"(`[^`]*`)", words.replace(manual.GLUE, " "))
+    parts = re.split(r"(`[^`]*`)", words)
     return "".join(
         part if part.startswith("`") else re.sub(r"([*_<|~])", r"\\\1", part) for part in parts
     )

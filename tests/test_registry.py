@@ -126,7 +126,7 @@ def test_a_method_from_a_folder(name_of: dict[str, str]) -> None:
     torch.testing.assert_close(
         steps.adopt(graph, kept, returned, agreed).external, agreed.network(quarter, graph).logits
     )
-    assert METHODS.about(name).sentence == "FedAvg, of which a part is adopted."
+    assert METHODS.sentence(name) == "FedAvg, of which a part is adopted."
 
 
 def test_a_model_from_a_folder_in_a_job(name_of: dict[str, str], tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_nothing_is_imported_before_it_is_allowed(folder: Path, kind: str) -> No
 def test_every_line_of_a_registry_leads_somewhere(registry: Registry) -> None:
     for name in registry:
         assert callable(registry.factory(name))
-        assert registry.about(name).origin == registry.packages.get(name, "built in")
+        assert registry.origin(name) == registry.packages.get(name, "built in")
     with pytest.raises(SettingError, match=f"there is no {registry.kind} 'zzz'.*choose from"):
         registry.listed("zzz")
 
@@ -252,4 +252,4 @@ def test_what_a_package_of_ours_has_needs_no_permission_where_it_is_installed(fo
     assert list(here) == ["halved"]
     assert not (folder / "own_ones.imported").exists()
     assert here.factory("halved").__name__ == "Halved"
-    assert (here.code("halved"), here.about("halved").origin) == (None, "ours")
+    assert (here.code("halved"), here.origin("halved")) == (None, "ours")

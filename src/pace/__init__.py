@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pace.methods import METHODS, FedAvg, Local, Pace
     from pace.models import GCN, MODELS, Model, from_torch
     from pace.protocol import Adoption, Federation, Kept, Message, Method, adopt, fit, merge
-    from pace.reports import RunResult, results
+    from pace.reports import RunResult
     from pace.runtimes import files, forecast, simulation
     from pace.runtimes.simulation import agree, simulate
     from pace.training import Recipe
@@ -37,7 +37,7 @@ _HOMES = {
     "methods": ("METHODS", "FedAvg", "Local", "Pace"),
     "models": ("GCN", "MODELS", "Model", "from_torch"),
     "protocol": ("Adoption", "Federation", "Kept", "Message", "Method", "adopt", "fit", "merge"),
-    "reports": ("RunResult", "results"),
+    "reports": ("RunResult",),
     "runtimes.files": (),
     "runtimes.forecast": (),
     "runtimes.simulation": ("agree", "simulate"),

@@ -19,17 +19,7 @@ from importlib import import_module, metadata
 from typing import Any, NamedTuple, TypeVar
 
 from pace.errors import SettingError, did_you_mean
-from pace.io import (
-    Setting,
-    allow,
-    is_code_name,
-    join_settings,
-    load_code,
-    settings_of,
-    split_settings,
-    typed,
-    written,
-)
+from pace.io import Setting, join_settings, plugins, settings_of, split_settings, typed
 
 BUILT_IN = "built in"
 Typed = TypeVar("Typed", str, str | None)
@@ -40,17 +30,6 @@ class Advertised(NamedTuple):
 
     code: str  # `package.module:Name`
     package: str  # the distribution's name and version
-
-
-@dataclass(frozen=True)
-class About:
-    """One of a kind in words."""
-
-    name: str
-    origin: str  # `built in`, or the package or file that it comes from
-    sentence: str = ""
-    settings: tuple[Setting, ...] = ()
-    problem: str = ""  # what is wrong with an installed package's, of which there is no more to say
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +56,11 @@ class Registry(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._homes)
 
-    @property
+    @cached_property
     def _homes(self) -> dict[str, str]:
         """`module:Name` of what is built in and of what installed packages of ours have, in order."""
-        return self.built_in | self._of_packages
-
-    @cached_property
-    def _of_packages(self) -> dict[str, str]:
         claims = self.advertised() if self.packages else {}
-        return {
+        return self.built_in | {
             name: claim.code
             for name, package in self.packages.items()
             for claim in claims.get(name, [])
@@ -107,7 +82,7 @@ class Registry(Mapping[str, Any]):
     def listed(self, name: str) -> str:
         """The name under which it is listed, or an error that suggests one."""
         lower = name.lower()
-        if is_code_name(name):
+        if plugins.is_code_name(name):
             if (ours := lower.partition(":")[0].strip()) in self:
                 raise SettingError(f"{name!r} sets nothing: settings are written {ours}:key=value")
             return name
@@ -123,7 +98,7 @@ class Registry(Mapping[str, Any]):
 
     def code(self, name: str) -> str | None:
         """`package.module:Name` of one that is not built in; None of one that is, or that is not."""
-        if is_code_name(name):
+        if plugins.is_code_name(name):
             return name
         claims = [] if name in self else self.advertised().get(name.lower(), [])
         if len({claim.code for claim in claims}) > 1:
@@ -137,7 +112,7 @@ class Registry(Mapping[str, Any]):
         """Let this process import what `text` or each of its list names: for what was typed here."""
         for name in text.split(",") if text else ():
             if code := self.code(split_settings(name)[0]):
-                allow(code)
+                plugins.allow(code)
         return text
 
     def name_of(self, factory: type) -> str:
@@ -149,7 +124,7 @@ class Registry(Mapping[str, Any]):
         """What makes it. Raises NotAllowedError for code that is not allowed here."""
         listed = self.listed(name)
         code = self.code(listed)
-        factory = self[listed] if code is None else load_code(code, self.kind)
+        factory = self[listed] if code is None else plugins.load_code(code, self.kind)
         if not callable(factory):
             raise SettingError(
                 f"{listed} is a {type(factory).__name__}, expected a {self.kind}'s class or function"
@@ -181,34 +156,27 @@ class Registry(Mapping[str, Any]):
         takes = inspect.signature(factory).parameters
         return partial(factory, **values, **{key: common[key] for key in common if key in takes})
 
-    def about(self, text: str) -> About:
-        """What there is to know of one; code must be allowed."""
-        listed = self.listed(split_settings(text)[0])
-        factory, code = self.factory(listed), self.code(listed)
-        origin, file = self.packages.get(listed, BUILT_IN), None
-        if code:
-            with suppress(TypeError):
-                file = inspect.getsourcefile(factory)
-            origin = f"{code}, {file or 'without a source file'}"
-        sentence = _first_sentence(factory)
-        if isinstance(factory, partial):  # a variant: how it differs
-            plain = next((name for name in self if self[name] is factory.func), None)
-            changes = (
-                f"{key} {getattr(value, '__name__', None) or written(key, value)}"
-                for key, value in factory.keywords.items()
-            )
-            sentence = f"{f'As {plain}' if plain else sentence}, with {', '.join(changes)}"
-        return About(text, origin, f"{sentence}.", tuple(self.settings(listed).values()))
+    def origin(self, name: str) -> str:
+        """`built in`, or the package, or the code and file, that it comes from."""
+        code = self.code(self.listed(name))
+        if code is None:
+            return self.packages.get(name.lower(), BUILT_IN)
+        self.factory(name)
+        return f"{code}, {sys.modules[code.partition(':')[0]].__file__}"
 
-
-def _first_sentence(factory: Any) -> str:
-    """The first sentence of a docstring, or of its module's, without its full stop."""
-    factory = factory.func if isinstance(factory, partial) else factory
-    text = factory.__doc__ or ""
-    if text.startswith(f"{factory.__name__}("):  # a dataclass without a docstring
-        text = inspect.getdoc(sys.modules[factory.__module__]) or ""
-    paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
-    return re.split(r"(?<!et al)\. ", paragraph)[0].rstrip(".") or "Without a docstring"
+    def sentence(self, name: str) -> str:
+        """The first sentence of its docstring, or of its module's; of a variant, how it differs."""
+        factory: Any = self.factory(name)
+        if isinstance(factory, partial):
+            settings = self.settings(name)
+            changes = (f"{key} {settings[key].default_text}" for key in factory.keywords)
+            return f"As {factory.func.__name__}, with {', '.join(changes)}."
+        text = factory.__doc__ or ""
+        if text.startswith(f"{factory.__name__}("):  # a dataclass without a docstring
+            text = sys.modules[factory.__module__].__doc__ or ""
+        paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+        first = re.split(r"(?<!et al)\. ", paragraph)[0].rstrip(".")
+        return f"{first or 'Without a docstring'}."
 
 
 def installed(libraries: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ from pace.cli.given import (
     Epochs,
     Partition,
     Seeds,
-    lists,
     one_of,
 )
 from pace.registry import DATASETS, METHODS
@@ -63,7 +62,7 @@ def reproduce(
         typer.Option(
             help="Only these datasets, separated by commas.",
             metavar="NAMES",
-            autocompletion=lists(*DATASETS),
+            autocompletion=one_of(*DATASETS),
         ),
     ] = None,
     methods: Annotated[
@@ -71,7 +70,7 @@ def reproduce(
         typer.Option(
             help="Only these methods, separated by commas.",
             metavar="NAMES",
-            autocompletion=lists(*METHODS.groups, *METHODS),
+            autocompletion=one_of(*METHODS.groups, *METHODS),
         ),
     ] = None,
     partition: Partition = None,

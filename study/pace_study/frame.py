@@ -1,4 +1,4 @@
-"""A study's cells as one tidy pandas table, with the columns of `pace.results`."""
+"""A study's cells as one tidy pandas table, with the columns of `pace.RunResult.frame`."""
 
 from __future__ import annotations
 

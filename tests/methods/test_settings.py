@@ -148,7 +148,7 @@ def test_the_list_has_a_sentence_and_the_settings_of_every_method(own_folder: Pa
         made = make(each.name)
         assert each.sums == (isinstance(made, Summable) and not made.needs)
     assert "mu (a number, 0.001)" in found["fedprox"].facts()["settings"]
-    assert found["pace-half"].sentence == "As pace, with gate Fixed(alpha=0.5)."
+    assert found["pace-half"].sentence == "As Pace, with gate Fixed(alpha=0.5)."
     assert found["pace-half"].row[-1].endswith("From pace-study.")
     others = {each.name: each for each in every_method() if each.origin.startswith("own_scaled")}
     assert others["scaled"].sentence == "A part of the plain mean."

@@ -10,6 +10,7 @@ import pytest
 
 import pace
 from pace.errors import FileError, SettingError
+from pace.reports import tidy_frame
 from pace.task import SCORES
 
 pytest.importorskip("pandas", reason="the extra report is not installed")
@@ -23,7 +24,8 @@ def test_a_run_s_rows_are_what_it_printed(tmp_path: Path) -> None:
     words = ["--clients", "3", "--epochs", "5", "--seeds", "2", "--hidden", "16", "--out", "mine"]
     subprocess.run([*command, *words], check=True, capture_output=True, cwd=tmp_path)
     found = json.loads((tmp_path / "mine" / "results.json").read_text())
-    table = pace.results(tmp_path / "mine")
+    run = pace.RunResult.read(tmp_path / "mine")
+    table = run.frame()
     assert set(table.hidden) == {16}
     assert set(table.layers) == {2}
     assert set(table.epochs) == {5}
@@ -35,7 +37,7 @@ def test_a_run_s_rows_are_what_it_printed(tmp_path: Path) -> None:
     adopted = table[(table.method == "pace") & (table.reading == "adopted")]
     (told,) = (r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted"))
     assert adopted.upload.mean() == pytest.approx(told["upload"]["mean"])
-    each = pace.results(tmp_path / "mine", by="client").query("method == 'pace'")
+    each = run.frame("client").query("method == 'pace'")
     stored = [trial for trial in found["trials"] if trial["method"] == "pace"]
     chosen = each[each.reading == "adopted"]
     assert chosen.alpha.tolist() == [alpha for trial in stored for alpha in trial["alphas"]]
@@ -43,22 +45,18 @@ def test_a_run_s_rows_are_what_it_printed(tmp_path: Path) -> None:
 
 def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileError, match=r"results\.json not found: name a folder that `pace run"):
-        pace.results(tmp_path)
-    (tmp_path / "cells").mkdir()
-    with pytest.raises(FileError, match=r"is a study's: read it with pace_study\.frame\.results"):
-        pace.results(tmp_path)
-    (tmp_path / "cells").rmdir()
+        pace.RunResult.read(tmp_path)
     with pytest.raises(SettingError, match="by is 'node', expected one of seed, client"):
-        pace.results(tmp_path, by="node")
+        tidy_frame([], by="node")
     (tmp_path / "results.json").write_bytes(b"\x89PNG" + 5000 * b"\0")
     with pytest.raises(FileError, match=r"results\.json is not a result .{,200}: run it again"):
-        pace.results(tmp_path)
+        pace.RunResult.read(tmp_path)
     (tmp_path / "results.json").write_text('{"dataset": "x"}')
     with pytest.raises(FileError, match=r"results\.json is not a result .*: run it again"):
-        pace.results(tmp_path)
+        pace.RunResult.read(tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(SettingError, match=r"need pandas: pip install 'pace-fgl\[report\]'"):
-        pace.results(tmp_path)
+        tidy_frame([], by="seed")
 
 
 def test_pandas_is_imported_by_the_call_alone() -> None:

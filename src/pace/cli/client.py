@@ -14,7 +14,7 @@ import typer
 
 import pace
 from pace.cli import given
-from pace.cli.given import argument, option
+from pace.cli.given import argument, foretell, option
 from pace.cli.tables import codebook_of, import_for, tell
 from pace.errors import FileError, RollError, SettingError
 from pace.io import plain_record, shown, untrusted
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Model_folder = Annotated[Path, argument("A model folder.")]
 Any_graph = Annotated[
     Path | None,
-    argument("Any .graph file with the same features.", autocompletion=given.graphs),
+    argument("Any .graph file with the same features."),
 ]
 Nodes = Annotated[Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.")]
 Rows = Annotated[
@@ -49,9 +49,7 @@ def fit(
     job_file: given.Job_file,
     keep: Annotated[Path, option("Where Local stays; never send it.")],
     upload: Annotated[Path, option("The file to send, such as mine.up.")],
-    graph: Annotated[
-        Path | None, argument("Your own .graph file.", autocompletion=given.graphs)
-    ] = None,
+    graph: Annotated[Path | None, argument("Your own .graph file.")] = None,
     nodes: Nodes = None,
     edges: Edges = None,
     mapping: given.Mapping = None,
@@ -107,21 +105,22 @@ def fit(
     to = console.console(stderr=as_json)
     import_for(job, graph, (nodes, edges), mapping, to)
     if graph is not None:
-        work = pace.forecast.forecast_fit(graph, job.federation)
-        if work.worth_telling:
-            console.say(work, err=True)
+        foretell(pace.forecast.forecast_fit(graph, job.federation))
     site = site_of(graph, rows, job)
     warnings = site_warnings(site, job) if rows is None else []
 
     def tell(report: pace.files.Egress) -> None:
         waiting.close()
         if site.drawn and not as_json:
-            shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
-            to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
+            shares = "/".join(f"{100 * share:.0f}" for share in site.drawn)
+            to.print(f"{graph} has no split: train, validation and test were drawn, {shares}.")
         for warning in warnings:
             to.print(f"Warning: {warning}", style="yellow")
         show_egress(report, upload, to)
-        show_consequences(job, editions, to, pace.files.egress_files(keep, name)[1])
+        if job.signed and not job.sealed:
+            later = ", and in later ones unless you withdraw" if editions else ""
+            to.print(f"Your signature lets it be merged in edition {job.number}{later}.")
+        to.print(f"All of it: {pace.files.egress_files(keep, name)[1]}")
 
     with ExitStack() as waiting:
         bar = waiting.enter_context(console.progress(job.federation.recipe.epochs, "Training"))
@@ -148,7 +147,7 @@ def fit(
     records = pace.files.egress_files(keep, report.name)
     console.answer(
         {**plain_record(report), "again": again, "warnings": warnings},
-        "The same upload as before; nothing was trained again." if again else trained,
+        "The same upload as before." if again else trained,
         f"Written: {keep} (keep it here)",
         f"Written: {upload} (send it to the server)",
         *(f"Written: {path} (for your records)" for path in records),
@@ -183,15 +182,13 @@ def site_warnings(site: pace.files.Site, job: pace.jobs.Job) -> list[str]:
 def site_of(
     graph: Path | None, rows: Path | None, job: pace.jobs.Job, *, sample: bool = False
 ) -> pace.files.Site:
-    """A graph file, or a folder of rows; what follows runs on one thread."""
-    import torch
-
-    torch.set_num_threads(1)  # two threads on small products are slower than one
-    if (graph is None) == (rows is None):
-        raise SettingError("give a .graph file, or --rows with a folder of Parquet files")
-    if graph is not None:
+    """A graph file, or a folder of rows."""
+    given.one_thread()
+    if graph is not None and rows is None:
         return pace.files.load_any(graph, job)
-    return pace.files.load_rows(rows or Path(), job, sample=sample)
+    if rows is not None and graph is None:
+        return pace.files.load_rows(rows, job, sample=sample)
+    raise SettingError("give a .graph file, or --rows with a folder of Parquet files")
 
 
 def show_egress(report: pace.files.Egress, upload: Path, to: Console) -> None:
@@ -210,15 +207,6 @@ def show_egress(report: pace.files.Egress, upload: Path, to: Console) -> None:
         f"It goes to the server; the job names: {parties}.",
         *(f"Policy: {limit.rule}: {limit.found}." for limit in report.limits),
     )
-
-
-def show_consequences(job: pace.jobs.Job, editions: bool, to: Console, page: Path) -> None:
-    """What a site should do beside sending, what its signature allows, and where the report is."""
-    lines = []
-    if job.signed and not job.sealed:
-        serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
-        lines.append(f"Your signature lets it be merged in edition {job.number} {serves}.")
-    to.print(*lines, f"All of it: {page}")
 
 
 @app.command()
@@ -251,13 +239,10 @@ def adopt(
     kept: Annotated[Path, option("What `pace client fit` kept.")],
     returned: Annotated[Path, option("What the server sent back.", "FILE", "--return")],
     out: Annotated[Path, option("The model folder to write.", "FOLDER")],
-    graph: Annotated[
-        Path | None, argument("The .graph file you trained on.", autocompletion=given.graphs)
-    ] = None,
+    graph: Annotated[Path | None, argument("The .graph file you trained on.")] = None,
     rows: Rows = None,
     nodes: Annotated[Path | None, option("New nodes to predict with it: a table.")] = None,
     edges: Annotated[Path | None, option("Their edges, also to those of the graph.")] = None,
-    roll: Annotated[Path | None, option("Who was merged (default: .roll beside --return).")] = None,
     without_roll: Annotated[
         bool, option("Adopt without knowing who was in.", "", "--without-roll")
     ] = False,
@@ -289,13 +274,14 @@ def adopt(
         returned=untrusted.read_exact(
             returned, pace.jobs.exact_size(job, pace.protocol.layouts.return_layout)
         ),
-        roll=None if without_roll else read_attendance(returned, roll),
+        roll=None if without_roll else read_attendance(returned),
         withdrawals=[*(withdrawal or []), *filter(Path.exists, [withdrawal_beside(kept)])],
     )
     changes = pace.files.edition_changes(out, outcome)
     record, imported = dict[str, Any](), None
     if nodes or edges:
-        model, site, imported = read_site(out, None, nodes, edges, known=graph, mapping=None)
+        model = pace.files.read_model(out)
+        site, imported = read_site(model, None, nodes, edges, known=graph, mapping=None)
         record = write_answers(model, [site], predictions)
     if as_json:
         told = {"model": str(out), "changes": changes}
@@ -307,9 +293,9 @@ def adopt(
         show_predicted(record, imported, as_json=False)
 
 
-def read_attendance(returned: Path, roll: Path | None) -> bytes:
+def read_attendance(returned: Path) -> bytes:
     """The roll's file, which the server writes beside the return."""
-    path = roll or returned.with_suffix(pace.jobs.ROLL_SUFFIX)
+    path = returned.with_suffix(pace.jobs.ROLL_SUFFIX)
     try:
         return untrusted.read(path, pace.jobs.LARGEST)
     except OSError as error:
@@ -371,49 +357,37 @@ def withdrawal_beside(kept: Path) -> Path:
 def show_scores(scores: pace.files.MaskScores, to: Console) -> None:
     table = pace.files.score_table(f"{scores.mask}: {scores.nodes:,} nodes", scores)
     notes = [table.note] if table.note else []
-    if scores.new and scores.mask != "new":
-        notes.append(f"{scores.new:,} of them are new: the model has never seen them with a label.")
     if scores.left_out:
-        notes.append(
-            f"Left out: {scores.left_out:,} nodes that the model was trained on or validated by, "
-            "and that this graph's own masks would call test."
-        )
+        trained = "nodes that the model was trained on or validated by"
+        notes.append(f"Left out: {scores.left_out:,} {trained}, which this graph calls test.")
     to.print(table, *notes)
 
 
-def read_model(folder: Path) -> pace.files.SiteModel:
-    """The model; what follows runs on one thread."""
-    import torch
-
-    torch.set_num_threads(1)
-    return pace.files.read_model(folder)
-
-
 def read_site(
-    folder: Path, graph: Path | None, nodes: Path | None, edges: Path | None, **columns: Any
-) -> tuple[pace.files.SiteModel, pace.files.Site, pace.tables.Imported | None]:
-    """The model, and a graph file, or two tables by the codebook of the model's job.
+    model: pace.files.SiteModel,
+    graph: Path | None,
+    nodes: Path | None,
+    edges: Path | None,
+    **more: Any,
+) -> tuple[pace.files.Site, pace.tables.Imported | None]:
+    """A graph file, or two tables by the codebook of the model's job.
 
-    `columns` are options of `pace.tables.Columns`, of which `known` and `mapping` are files.
+    `more` are fields of `pace.tables.Columns`, of which `known` and `mapping` are files.
     """
-    if (known := columns["known"]) is not None:
-        if nodes is None:
-            raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
-        columns["known"] = pace.datasets.read_graph(known)
-    model = read_model(folder)
+    known, mapping, tables = more["known"], more["mapping"], pace.tables
+    if known is not None and nodes is None:
+        raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
     if graph is not None and nodes is None and edges is None:
-        return model, pace.files.load_any(graph, model.job), None
+        return pace.files.load_any(graph, model.job), None
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
-    mapping, tables = columns["mapping"], pace.tables
-    if mapping:
-        columns["mapping"] = tables.read_columns(mapping, tables.ColumnMapping)
-    else:
-        columns["mapping"] = model.mapping
-    rules, book = tables.Columns(**columns), codebook_of(model.job)
+    more["known"] = known and pace.datasets.read_graph(known)
+    more["mapping"] = (
+        tables.read_columns(mapping, tables.ColumnMapping) if mapping else model.mapping
+    )
+    rules, book = tables.Columns(**more), codebook_of(model.job)
     imported = tables.import_graph(nodes, edges, rules, codebook=book)
-    site = pace.files.site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
-    return model, site, imported
+    return pace.files.site_of_dataset(imported.dataset, model.job, nodes, imported.rows), imported
 
 
 @app.command()
@@ -445,19 +419,18 @@ def predict(
         pace client predict mine.model --nodes new.csv --edges new_links.csv
         --with mine.graph --out predictions.csv
     """
-    imported = None
-    if graph is not None and pace.datasets.is_folder(graph) and not (rows or nodes or edges):
-        adopted = read_model(model)
-        sites: Iterable[pace.files.Site] = pace.files.mapped_sites(graph, adopted.job)
-    elif rows is None:
-        columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
-        adopted, site, imported = read_site(model, graph, nodes, edges, **columns)
-        sites = [site]
-    elif graph or nodes or edges:
-        raise SettingError("give --rows, or a graph, or both --nodes and --edges")
+    given.one_thread()
+    adopted, imported = pace.files.read_model(model), None
+    if rows is not None:
+        if graph or nodes or edges:
+            raise SettingError("give --rows, or a graph, or both --nodes and --edges")
+        sites: Iterable[pace.files.Site] = pace.files.RowFiles.found(rows, adopted.job).sites()
+    elif graph is not None and pace.datasets.is_folder(graph) and not (nodes or edges):
+        sites = pace.files.mapped_sites(graph, adopted.job)
     else:
-        adopted = read_model(model)
-        sites = pace.files.RowFiles.found(rows, adopted.job).sites()
+        columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
+        site, imported = read_site(adopted, graph, nodes, edges, **columns)
+        sites = [site]
     record = write_answers(adopted, sites, out, replaces=replace)
     show_predicted(record, imported, as_json=as_json)
 
@@ -526,7 +499,9 @@ def evaluate(
         pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
     columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
-    adopted, site, _ = read_site(model, graph, nodes, edges, **columns)
+    given.one_thread()
+    adopted = pace.files.read_model(model)
+    site, _ = read_site(adopted, graph, nodes, edges, **columns)
     scores = adopted.evaluate(site, on)
     plain = {"alpha": adopted.outcome.alpha, **plain_record(scores)}
     console.answer(plain, lambda: show_scores(scores, console.console()), as_json=as_json)

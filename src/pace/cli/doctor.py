@@ -4,18 +4,15 @@ What may be broken is imported inside the check that looks at it.
 """
 
 import os
-import platform
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module, metadata
 
 import typer
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 import pace
 from pace.cli.given import As_json
@@ -41,11 +38,8 @@ class Finding:
     do: str = ""
 
 
-Sections = Mapping[str, Sequence[Finding]]
-
-
 def doctor(as_json: As_json = False) -> None:
-    """Look at this machine: versions, extras, threads, data found; try every step once.
+    """Look at this machine: versions, extras, GPUs, data found; try every step once.
 
     Examples:
         pace doctor
@@ -54,42 +48,34 @@ def doctor(as_json: As_json = False) -> None:
     It exits with 1 if something that is needed is broken; what is optional may be missing.
     """
     sections = examine()
-    plain: dict[str, object] = {"healthy": healthy(sections)}
+    states = [line.state for lines in sections.values() for line in lines]
+    plain: dict[str, object] = {"healthy": BROKEN not in states}
     for title, lines in sections.items():
         rows = [asdict(line) for line in lines]
         plain[title.lower()] = {row.pop("about"): row for row in rows}
-    console.answer(plain, lambda: _show(sections), as_json=as_json)
-    if not healthy(sections):
+    console.answer(plain, lambda: _show(sections, states), as_json=as_json)
+    if BROKEN in states:
         raise typer.Exit(1)
 
 
-def _show(sections: Sections) -> None:
+def _show(sections: dict[str, list[Finding]], states: Sequence[str]) -> None:
     to = console.console()
     for title, lines in sections.items():
         names = [f"{SIGN[line.state]} {line.about}" for line in lines]
         found = [f"{line.found}: {line.do}" if line.do else line.found for line in lines]
         console.facts(title, dict(zip(names, found, strict=True)), to)
-    states = [line.state for lines in sections.values() for line in lines]
     spare, broken = states.count(OPTIONAL), states.count(BROKEN)
     verdict = f"{broken} of what is needed is broken" if broken else "All that is needed works"
-    rest = f"; {spare} optional {'thing is' if spare == 1 else 'things are'} missing" * bool(spare)
+    rest = f"; missing, and optional: {spare}" if spare else ""
     to.print(f"{verdict}{rest}.", style="bold red" if broken else "bold green")
 
 
-def examine() -> Sections:
+def examine() -> dict[str, list[Finding]]:
     """Everything, by section. Nothing is downloaded, nothing is left behind."""
     return {
-        "Versions": list(versions()),
-        "Extras": list(extras()),
-        "Machine": list(guarded("machine", machine)),
-        "Data": list(guarded("data", data)),
-        "Checks": [line for check in CHECKS.items() for line in guarded(*check)],
+        title: [line for about, look in looks.items() for line in guarded(about, look)]
+        for title, looks in LOOKS.items()
     }
-
-
-def healthy(sections: Sections) -> bool:
-    """Whether nothing that is needed is broken."""
-    return all(line.state != BROKEN for lines in sections.values() for line in lines)
 
 
 def guarded(about: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -107,30 +93,27 @@ def judged(about: str, found: str, good: bool, do: str, otherwise: str = BROKEN)
 
 def versions() -> Iterator[Finding]:
     """Python, PACE and what it cannot do without: each imported, not only listed."""
-    new = sys.version_info >= (3, 11)
-    yield judged("python", platform.python_version(), new, "use Python 3.11 or newer")
-    yield Finding("pace", pace.__version__)
+    yield from (Finding(name, version) for name, version in installed([DISTRIBUTION]).items())
     for library in requirements().get("", ()):
         yield from guarded(library.name, partial(imported, library))
 
 
 def imported(library: Requirement) -> Iterator[Finding]:
     """A library that is needed, in a version that will do, imports."""
-    version = installed([library.name]).get(library.name)
-    if good := satisfies(version, str(library.specifier)):
+    version, good = found_version(library)
+    if good:
         import_module(library.name)
     remedy = f"pip install '{library.name}{library.specifier}'"
-    yield judged(library.name, version or "missing", good, remedy)
+    yield judged(library.name, version, good, remedy)
 
 
 def extras() -> Iterator[Finding]:
     """What is only needed for some things, by the name of the extra that brings it."""
     for extra, libraries in requirements().items():
         if extra and extra not in NOT_FOR_USE:
-            names = {library.name: str(library.specifier) for library in libraries}
-            versions = installed(names)
-            whole = all(satisfies(versions.get(name), wanted) for name, wanted in names.items())
-            found = ", ".join(f"{name} {versions.get(name, 'missing')}" for name in names)
+            looked = {library.name: found_version(library) for library in libraries}
+            found = ", ".join(f"{name} {version}" for name, (version, _) in looked.items())
+            whole = all(good for _, good in looked.values())
             yield judged(extra, found, whole, f"pip install '{DISTRIBUTION}[{extra}]'", OPTIONAL)
 
 
@@ -143,20 +126,20 @@ def requirements() -> dict[str, list[Requirement]]:
     return by_extra
 
 
-def satisfies(version: str | None, wanted: str) -> bool:
-    """Whether a version is there and within bounds such as `>=1.41,<1.43`."""
-    return version is not None and SpecifierSet(wanted).contains(version, prereleases=True)
+def found_version(library: Requirement) -> tuple[str, bool]:
+    """The version that is installed, and whether it is within bounds such as `>=1.41,<1.43`."""
+    version = installed([library.name]).get(library.name)
+    if version is None:
+        return "missing", False
+    return version, library.specifier.contains(version, prereleases=True)
 
 
 def machine() -> Iterator[Finding]:
-    """Processors and GPUs."""
+    """GPUs."""
     import torch
 
     from pace.training import gpu_cohort
 
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count()
-    yield Finding("processors", f"{cores}; a run trains with one, which is faster on small graphs")
     for device in range(torch.cuda.device_count()):
         about = torch.cuda.get_device_properties(device)
         yield Finding(f"cuda:{device}", f"{about.name}, {about.total_memory / 2**30:.0f} GiB")
@@ -181,9 +164,7 @@ def data() -> Iterator[Finding]:
     present = [name for name, benchmark in BENCHMARKS.items() if locate(benchmark, root)]
     yield Finding("found", ", ".join(["synthetic", "synthetic-clash", *present]))
     if absent := [name for name in BENCHMARKS if name not in present]:
-        do = "PyG downloads a benchmark when it is first asked for"
-        if "ogbn-arxiv" in absent:
-            do += "; ogbn-arxiv must be put there by hand: the error of `pace run` says where"
+        do = "PyG downloads one when it is first asked for; of ogbn-arxiv, `pace run` says how"
         yield Finding("not found", ", ".join(absent), OPTIONAL, do)
 
 
@@ -221,7 +202,10 @@ def federation() -> Iterator[Finding]:
     yield judged("fit, merge, adopt", found, sound, REINSTALL)
 
 
-CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
-    "cache": writable,
-    "fit, merge, adopt": federation,
+LOOKS: dict[str, dict[str, Callable[[], Iterator[Finding]]]] = {
+    "Versions": {"versions": versions},
+    "Extras": {"extras": extras},
+    "Machine": {"machine": machine},
+    "Data": {"data": data},
+    "Checks": {"cache": writable, "fit, merge, adopt": federation},
 }

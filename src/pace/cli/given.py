@@ -5,7 +5,7 @@ What needs torch is imported when a command asks for a meaning.
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,10 +15,9 @@ import typer
 
 import pace
 from pace.errors import SettingError
-from pace.io import ENVIRONMENT, one_line
+from pace.io import ENVIRONMENT, one_line, say
 from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS, Registry
 
-MODEL_NAMES = f"{', '.join(MODELS)}; settings as in gat:heads=4."
 Complete = Callable[[str], list[str]]
 
 
@@ -41,40 +40,19 @@ def argument(about: str, **settings: Any) -> Any:
     return typer.Argument(help=about, **settings)
 
 
-def one_of(*names: str | Registry) -> Complete:
-    """Complete to one of these; a registry asks what is installed only when it is needed."""
-    return lambda incomplete: [name for name in _flat(names) if name.startswith(incomplete)]
+def one_of(*listed: str | Registry) -> Complete:
+    """Complete the last word of a list that commas separate.
 
-
-def _flat(names: Iterable[str | Registry]) -> list[str]:
-    return [one for name in names for one in ([name] if isinstance(name, str) else name)]
-
-
-def lists(*names: str | Registry) -> Complete:
-    """Complete the last word of a list that commas separate."""
+    A registry asks what is installed only when it is needed.
+    """
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        others = [name for name in _flat(names) if name not in before.split(",")]
-        return [f"{before}{comma}{name}" for name in one_of(*others)(last)]
+        words = [word for one in listed for word in ([one] if isinstance(one, str) else one)]
+        fit = [word for word in words if word.startswith(last) and word not in before.split(",")]
+        return [f"{before}{comma}{word}" for word in fit]
 
     return complete
-
-
-def graphs(incomplete: str) -> list[str]:
-    """Complete to a .graph file, going down into folders."""
-    folder, slash, last = incomplete.rpartition("/")
-    below = [
-        path for path in Path(f"{folder}{slash}" or ".").glob("*") if path.name.startswith(last)
-    ]
-    files = [path.name for path in below if path.suffix == ".graph"]
-    folders = [f"{path.name}/" for path in below if path.is_dir() and path.name[0] != "."]
-    return [f"{folder}{slash}{name}" for name in sorted({*files, *folders})]
-
-
-def datasets(incomplete: str) -> list[str]:
-    """Complete to a dataset's name or a .graph file."""
-    return [*one_of(DATASETS)(incomplete), *graphs(incomplete)]
 
 
 def allow(names: list[str] | None) -> list[str] | None:
@@ -92,8 +70,7 @@ Without_promise = Annotated[
     bool, option("Take a method that may harm its receivers.", "", "--without-promise")
 ]
 Clients = Annotated[int, option("How many clients.", "N")]
-Rank = Annotated[str, option("Rank of PACE's messages, or dense.", "N")]
-Job_rank = Annotated[str | None, option("Rank of PACE's messages, or dense.", "N")]
+RANK = option("Rank of PACE's messages, or dense.", "N")
 Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]
 Data_seed = Annotated[int, option("Seed of partition and masks.", "N")]
 Epochs = Annotated[int | None, option("Training steps (default: the method's).", "N")]
@@ -116,23 +93,22 @@ Directions = Annotated[
     option("Edges both ways or as they are: both or keep (default: the codebook's).", "NAME"),
 ]
 Dataset = Annotated[
-    str, option("A dataset or .graph file.", "NAME", complete=datasets, callback=DATASETS.allow)
+    str,
+    option("A dataset or .graph file.", "NAME", complete=one_of(DATASETS), callback=DATASETS.allow),
 ]
 Datasets = Annotated[
     str,
     option(
         "Datasets, separated by commas.", "NAMES", "--datasets", "--dataset",
-        complete=lists(DATASETS), callback=DATASETS.allow,
+        complete=one_of(DATASETS), callback=DATASETS.allow,
     ),
 ]  # fmt: skip
 PARTITION = "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's)."
 Partition = Annotated[
     str | None, option(PARTITION, "NAME", complete=one_of(PARTITIONS), callback=PARTITIONS.allow)
 ]
-Model = Annotated[str, option(f"A model: {MODEL_NAMES}", "NAME", complete=one_of(MODELS))]
-Models = Annotated[
-    str, option(f"Models: {MODEL_NAMES}", "NAMES", "--models", "--model", complete=lists(MODELS))
-]
+MODEL = f"A model: {', '.join(MODELS)}; settings as in gat:heads=4."
+Model = Annotated[str, option(MODEL, "NAME", complete=one_of(MODELS))]
 METHOD = "The method (default: pace-full, sealed pace-full-sums; pace with --rank)."
 Method = Annotated[str | None, option(METHOD, "NAME", complete=one_of(METHODS))]
 Methods = Annotated[
@@ -141,7 +117,7 @@ Methods = Annotated[
         f"Methods, or the groups {', '.join(METHODS.groups)}; settings as in fedprox:mu=0.1, your "
         "own as package.module:Name. `pace methods` lists them.",
         "NAMES",
-        complete=lists(*METHODS.groups, METHODS),
+        complete=one_of(*METHODS.groups, METHODS),
     ),
 ]
 With = Annotated[
@@ -203,6 +179,19 @@ def device(name: str) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise SettingError("--device is cuda, but torch finds no GPU here: use --device cpu")
     return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+
+
+def foretell(work: Any) -> None:
+    """Say what large work, a `pace.forecast.Forecast`, is expected to take."""
+    if work.worth_telling:
+        say(work, err=True)
+
+
+def one_thread() -> None:
+    """Compute on one thread: two are slower on small products."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def words(text: str | None) -> list[str]:

@@ -24,9 +24,7 @@ keys = typer.Typer()
 
 def new(
     job: Annotated[Path, argument("The file to write, such as job.pace.")],
-    like: Annotated[
-        Path | None, option("Features and classes of this .graph.", complete=given.graphs)
-    ] = None,
+    like: Annotated[Path | None, option("Features and classes of this .graph.")] = None,
     codebook: Annotated[
         Path | None, option("Those of this codebook, or of a folder of sites' columns.")
     ] = None,
@@ -39,7 +37,7 @@ def new(
     server_key: Annotated[Path | None, option("The server's .pub, for signing.")] = None,
     minimum: Annotated[int | None, option("Uploads to merge (default: all, or 2).", "N")] = None,
     method: given.Method = None,
-    rank: given.Job_rank = None,
+    rank: Annotated[str | None, given.RANK] = None,
     model: given.Model = "gcn",
     hidden: Annotated[
         str | None, option("Hidden widths, by commas (default: 64, if any).", "N")
@@ -68,8 +66,6 @@ def new(
         pace new job.pace --features 1433 --classes 7 --minimum 5
         pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
         pace new job.pace --like mine.graph --method fedprox:mu=0.1 --lr 0.02
-        pace new job.pace --like mine.graph --participant north=north.pub
-        --participant south=south.pub --server-key server.pub
         pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
         --server-key server.pub --sealed
         pace new next.pace --from job.pace --add east.pub --remove south
@@ -167,9 +163,7 @@ def export(
     model: Annotated[Path, argument("A model folder.")],
     to: Annotated[str, option("For what: torch or onnx.", "KIND")],
     out: Annotated[Path, option("The folder to write.", "FOLDER")],
-    graph: Annotated[
-        Path | None, option("A .graph to put beside it, graph.npz.", complete=given.graphs)
-    ] = None,
+    graph: Annotated[Path | None, option("A .graph to put beside it, graph.npz.")] = None,
     as_json: given.As_json = False,
 ) -> None:
     """Write what a site uses, Local and what came back, for other programs.
@@ -227,17 +221,14 @@ def inspect(
 
 def written(value: object) -> str:
     """A fact for people, whatever it is."""
-    match value:
-        case dict():
-            return ", ".join(f"{key} {written(item)}" for key, item in value.items())
-        case list():
-            return ", ".join(map(written, value)) or "none"
-        case None:
-            return "none"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {written(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(written, value)) or "none"
+    if isinstance(value, bool | None):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -285,29 +276,21 @@ def nodes_of(
 ) -> tuple[pace.datasets.Names, tuple[int, int], pace.tables.Codebook | None]:
     """The names and numbers of features and classes, from the one option that says them."""
     features, classes = numbers
-    sources = {"--like": like, "--codebook": codebook, "--features": features}
-    sources_given = [name for name, value in sources.items() if value is not None]
-    if len(sources_given) > 1 or ((like or codebook) and classes is not None):
-        raise SettingError(
-            f"{' and '.join(sources_given)}: each says how many features and classes there are; "
-            "give one of --like, --codebook, or --features with --classes"
-        )
-    if like is not None:
+    if like and not (codebook or features or classes):
         dataset = pace.datasets.read_graph(like)
         return dataset.names, (dataset.graph.features, dataset.classes), None
-    if codebook is not None:
-        to, tables = console.console(stderr=as_json), pace.tables
+    if codebook and not (like or features or classes):
         if codebook.is_dir():
-            book = merge_folder(codebook, to)
+            book = merge_folder(codebook, console.console(stderr=as_json))
         else:
-            book = tables.read_columns(codebook, tables.Codebook)
+            book = pace.tables.read_columns(codebook, pace.tables.Codebook)
         names = pace.datasets.Names(book.classes, book.features)
         return names, (len(book.features), len(book.classes)), book
-    if features is None or classes is None:
-        raise SettingError(
-            "give --like mine.graph, --codebook codebook.toml, or both --features and --classes"
-        )
-    return pace.datasets.Names(), (features, classes), None
+    if features and classes and not (like or codebook):
+        return pace.datasets.Names(), (features, classes), None
+    raise SettingError(
+        "give one of --like mine.graph, --codebook codebook.toml, or both --features and --classes"
+    )
 
 
 def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> pace.jobs.Job:
@@ -361,8 +344,7 @@ def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Mode
     try:
         widths = [int(width) for width in hidden.split(",") if width.strip()]
     except ValueError:
-        expected = "widths such as 64 or 128,64"
-        raise SettingError(f"--hidden is {hidden!r}, expected {expected}") from None
+        raise SettingError(f"--hidden is {hidden!r}, expected widths such as 128,64") from None
     return pace.models.make(kind, (sizes[0], *widths, sizes[1]), **settings)
 
 

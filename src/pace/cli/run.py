@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import sys
@@ -12,14 +11,12 @@ from typing import Annotated, Any
 
 import pace
 from pace.cli import given
-from pace.cli.commands import added_commands
 from pace.cli.given import argument, option
 from pace.errors import SettingError
 from pace.io import terminal as console
 from pace.registry import METHODS, MODELS, TRACKERS
 
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
-ALWAYS = "local,pace,alone"  # what --against holds a method to
 
 
 def run(
@@ -27,16 +24,16 @@ def run(
     partition: given.Partition = None,
     partition_file: Annotated[Path | None, option("From `pace partition --out`.")] = None,
     clients: given.Clients = 10,
-    model: given.Models = "gcn",
+    model: given.Model = "gcn",
     methods: given.Methods = "local,fedavg,pace,pace-full",
-    rank: given.Rank = "6",
+    rank: Annotated[str, given.RANK] = "6",
     seeds: given.Seeds = "5",
     data_seed: given.Data_seed = 2024,
     epochs: given.Epochs = None,
     lr: given.Rate = None,
     weight_decay: given.Weight_decay = None,
-    hidden: Annotated[int, option("Width of the hidden layers.", "N")] = 64,
-    layers: Annotated[int, option("Number of layers, or an sgc's hops.", "N")] = 2,
+    hidden: Annotated[int, option("Width of the hidden layers.", "N", min=1)] = 64,
+    layers: Annotated[int, option("Number of layers, or an sgc's hops.", "N", min=1)] = 2,
     dropout: given.Dropout = None,
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
@@ -48,9 +45,6 @@ def run(
         option("Log for tensorboard=FOLDER or mlflow=FILE (pace-study); repeat.", "NAME=WHERE"),
     ] = None,
     replace: given.Replace = False,
-    against: Annotated[
-        str | None, option("Join a part of the study, such as field (pace-study).", "PART")
-    ] = None,
     as_json: given.As_json = False,
 ) -> None:
     """Run a whole federation in this process, every message in bytes.
@@ -62,21 +56,16 @@ def run(
         pace run --dataset synthetic-clash
         pace run --dataset cora --methods all --out results/
         pace run --model gat:heads=4 --hidden 32 --layers 3
-        pace run --models gcn,sage,mlp --seeds 2 --json
+        pace run --model sage --seeds 2 --json
         pace run --methods fedprox:mu=0.1,fedprox:mu=0.01,pace --lr 0.02
         pace run --methods pace,my_methods.ties:Ties:density=0.3
         pace run --numbers int8
         pace run --methods fedavg,pace --sealed
         pace run --track tensorboard=runs
-        pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
-    if against:
-        setting = {"partition": partition, "clients": clients if partition else None}
-        computing = {"epochs": epochs, "device": device, "data_root": data_root}
-        told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
-        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
-        return
-    check_out(out, replace=replace)
+    given.folder("--out", out)
+    if out and not replace and (out / pace.reports.NAME).exists():
+        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
     trackers = [tracker(text) for text in track or ()]
     chosen_seeds, where = given.seeds(seeds), given.device(device)
     make = pace.methods.make
@@ -88,56 +77,37 @@ def run(
         graphs = pace.datasets.read_partition(partition_file, loaded)
     else:
         graphs = pace.divide(loaded, partition, clients, data_seed)
-    models = sized_models(model, (loaded.graph.features, loaded.classes), hidden, layers, dropout)
+    sized = pace.models.sized
+    network = sized(MODELS.allow(model), loaded.graph.features, hidden, layers, loaded.classes)
+    network = given.with_dropout(network, dropout)
     if where == "cpu":
-        for network in models.values():
-            foretell(loaded.graph, network, chosen, len(chosen_seeds), epochs)
-    count = pace.simulation.progress_steps
-    steps = [count(len(graphs), net, chosen, chosen_seeds) for net in models.values()]
-    with console.progress(sum(steps), "Training") as bar:
-        results = {
-            name: pace.simulate(
-                graphs,
-                chosen,
-                model=network,
-                seeds=chosen_seeds,
-                device=where,
-                command=shlex.join(["pace", *sys.argv[1:]]),
-                progress=bar,
-                checkpoints=out and out / UNFINISHED,
-                epochs=epochs,
-                rate=lr,
-                decay=weight_decay,
-                numbers=numbers or "",
-                sealed=sealed,
-            )
-            for name, network in models.items()
-        }
-    tell(results, write(results, out, trackers), as_json)
-
-
-def foretell(
-    graph: pace.Graph,
-    model: pace.Model,
-    methods: Mapping[str, pace.Method],
-    seeds: int,
-    epochs: int | None,
-) -> None:
-    """Say what a large run is expected to take; one that does not fit is refused."""
-    trained = {
-        name: pace.Federation(model, method, epochs=epochs) for name, method in methods.items()
-    }
-    alike = pace.simulation.by_training(trained).values()
-    work = pace.forecast.forecast_run(graph, [trained[names[0]] for names in alike], seeds)
-    if work.worth_telling:
-        console.say(work, err=True)
-
-
-def check_out(out: Path | None, *, replace: bool) -> None:
-    """Refuse a folder that cannot be written to, or that holds an earlier run."""
-    given.folder("--out", out)
-    if out and not replace and (out / "results.json").exists():
-        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
+        runs = {n: pace.Federation(network, m, epochs=epochs) for n, m in chosen.items()}
+        alike = [runs[first] for first, *_ in pace.simulation.by_training(runs).values()]
+        given.foretell(pace.forecast.forecast_run(loaded.graph, alike, len(chosen_seeds)))
+    steps = pace.simulation.progress_steps(len(graphs), network, chosen, chosen_seeds)
+    with console.progress(steps, "Training") as bar:
+        result = pace.simulate(
+            graphs,
+            chosen,
+            model=network,
+            seeds=chosen_seeds,
+            device=where,
+            command=shlex.join(["pace", *sys.argv[1:]]),
+            progress=bar,
+            checkpoints=out and out / UNFINISHED,
+            epochs=epochs,
+            rate=lr,
+            decay=weight_decay,
+            numbers=numbers or "",
+            sealed=sealed,
+        )
+    written: list[object] = []
+    if out:
+        written += [result.page(out), result.write(out)]
+        shutil.rmtree(out / UNFINISHED, ignore_errors=True)
+    written += [log(result) for log in trackers]
+    lines = [f"Written: {', '.join(map(str, written))}"] if written else []
+    console.answer(result.plain, result.show, *lines, as_json=as_json)
 
 
 def tracker(text: str) -> Callable[[pace.RunResult], object]:
@@ -147,56 +117,6 @@ def tracker(text: str) -> Callable[[pace.RunResult], object]:
         raise SettingError(f"--track is {text!r}, expected NAME=WHERE, such as tensorboard=runs")
     log: Callable[[pace.RunResult], object] = TRACKERS.factory(TRACKERS.allow(name))(where)
     return log
-
-
-def run_against(part: str, **given: Any) -> None:
-    """Compute the methods' cells of a part of the study, and show them among the others."""
-    if "reproduce" not in added_commands():
-        raise SettingError("--against needs the study: pip install pace-study")
-    added_commands()["reproduce"].load()(parts=[part], seeds="1", **given)
-
-
-def sized_models(
-    names: str, sizes: tuple[int, int], hidden: int, layers: int, dropout: float | None
-) -> dict[str, pace.Model]:
-    """The named models, with `layers - 1` hidden layers between the features and the classes."""
-    given.at_least_one("--layers", layers)
-    given.at_least_one("--hidden", hidden)
-    features, classes = sizes
-    models = {
-        name: pace.models.sized(MODELS.allow(name), features, hidden, layers, classes)
-        for name in given.words(names)
-    }
-    if not models:
-        raise SettingError("--model is empty: name one, such as gcn")
-    return {name: given.with_dropout(model, dropout) for name, model in models.items()}
-
-
-def write(
-    results: dict[str, pace.RunResult], out: Path | None, trackers: Sequence[Callable[..., object]]
-) -> list[object]:
-    """Of several models each has a folder: `gat:heads=4` is in gat_heads=4."""
-    written: list[object] = []
-    for name, result in results.items():
-        if out:
-            folder = out if len(results) == 1 else out / re.sub(r"[^\w.=,-]", "_", name)
-            written += [result.page(folder), result.write(folder)]
-        written += [log(result) for log in trackers]
-    if out:
-        shutil.rmtree(out / UNFINISHED, ignore_errors=True)
-    return written
-
-
-def tell(results: dict[str, pace.RunResult], written: list[object], as_json: bool) -> None:
-    (result, *others), views = results.values(), pace.reports.run_views
-    lines = [f"Written: {', '.join(map(str, written))}"] if written else []
-
-    def plain() -> dict[str, Any]:
-        models = {name: result.plain() for name, result in results.items()}
-        return {"models": models} if others else result.plain()
-
-    show = views.model_table(results).show if others else result.show
-    console.answer(plain, show, *lines, as_json=as_json)
 
 
 def partition(

@@ -51,9 +51,7 @@ def merge(
 
     It exits with 1 while uploads are missing: run it again when they have come.
     """
-    import torch
-
-    torch.set_num_threads(1)
+    given.one_thread()
     job, paths = pace.jobs.read_job(job_file), uploads or []
     beside = job_file.with_suffix(".key")  # where `pace new` makes it
     key = key or (beside if job.signed and beside.exists() else None)

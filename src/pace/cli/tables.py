@@ -367,7 +367,7 @@ def import_(
 
 @graph.command()
 def show(
-    graph: Annotated[str, argument("A .graph file, or a dataset.", autocompletion=given.datasets)],
+    graph: Annotated[str, argument("A .graph file, or a dataset.")],
     data_root: given.Data_root = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -421,7 +421,7 @@ def show_facts(facts: dict[str, Any]) -> None:
 
 def rows(
     job_file: given.Job_file,
-    graph: Annotated[Path, argument("Your own .graph file.", autocompletion=given.graphs)],
+    graph: Annotated[Path, argument("Your own .graph file.")],
     out: Annotated[Path, option("The folder of Parquet files to write.", "FOLDER")],
     kept: Annotated[Path | None, option("What `pace client fit` kept.", "FILE")] = None,
     allow: given.Allow = None,

@@ -5,13 +5,13 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from pace.errors import PaceError, SettingError
-from pace.io import allow
+from pace.io import Setting, allow, split_settings
 from pace.merging import RANK
 from pace.methods.pace import Pace
 from pace.models import GCN
 from pace.params import size
 from pace.protocol import Federation, Method, Summable, layouts
-from pace.registry import BUILT_IN, METHODS, About
+from pace.registry import BUILT_IN, METHODS
 
 # Points above a site alone on average, and over how many settings of `pace reproduce labels`.
 GAINS = {"pace-full": (1.9, 33), "pace-full-sums": (2.2, 8)}
@@ -27,9 +27,14 @@ def proposal(*, sealed: bool = False) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class AboutMethod(About):
+class AboutMethod:
     """A method in words, and what it sends."""
 
+    name: str
+    origin: str  # `built in`, or the package or file that it comes from
+    sentence: str = ""
+    settings: tuple[Setting, ...] = ()
+    problem: str = ""  # what is wrong with an installed package's, of which there is no more to say
     sums: bool = False
     """Whether the server needs no more than a sum over clients, so that a job can be sealed."""
     needs: str = ""
@@ -89,14 +94,13 @@ def every_method() -> list[AboutMethod]:
 
 def about_method(text: str, name: str = "", origin: str = "") -> AboutMethod:
     """What there is to know of one method, with its settings; code must be allowed."""
-    about = METHODS.about(text)
-    method = make(text)
+    listed, method = split_settings(text)[0], make(text)
     federation = Federation(EXAMPLE, method)
     return AboutMethod(
         name or text,
-        origin or about.origin,
-        about.sentence,
-        about.settings,
+        origin or METHODS.origin(listed),
+        METHODS.sentence(listed),
+        tuple(METHODS.settings(listed).values()),
         sums=isinstance(method, Summable) and not method.needs,
         needs=method.needs,
         upload=layouts.upload_layout(federation).size,

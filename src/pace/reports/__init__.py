@@ -22,6 +22,6 @@ from pace.reports.document import (
     View,
     render_page,
 )
-from pace.reports.run_result import NAME, RunResult, RunSettings, results, versions
+from pace.reports.run_result import NAME, RunResult, RunSettings, versions
 from pace.reports.table import Cell, Column, Table, Value
 from pace.reports.trial import KEY, READINGS, SIZES, STEPS, Row, Trial, score_rows, tidy_frame

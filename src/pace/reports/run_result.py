@@ -205,36 +205,3 @@ class RunResult:
             raise FileError(
                 f"{path} is not a result of `pace run` ({reason}): run it again"
             ) from None
-
-
-def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
-    """Everything that `pace run --out` stored in a folder, as one table.
-
-    Scores and shares are between 0 and 1, sizes are bytes, times are seconds.
-
-    Args:
-        folder: a run's, with `results.json`; `pace_study.frame.results` reads a study's.
-        by: `"seed"` gives a row for each method, reading and seed, scores pooled over clients as the
-            paper does; `"client"` a row for each client too.
-
-    Returns:
-        A pandas DataFrame.
-
-    Raises:
-        FileError: the folder holds none, or a damaged one.
-        SettingError: `by` is something else, or pandas is not installed.
-
-    Example:
-        >>> from pace import results
-        >>> results("nowhere")
-        Traceback (most recent call last):
-        ...
-        pace.errors.FileError: nowhere/results.json not found: name a folder that `pace run --out` ...
-    """
-
-    def stored() -> Iterator[tuple[Row, Trial]]:
-        if (Path(folder) / "cells").is_dir():
-            raise FileError(f"{folder} is a study's: read it with pace_study.frame.results")
-        yield from RunResult.read(folder).keyed()
-
-    return tidy_frame(stored(), by)

@@ -36,6 +36,7 @@ NOTE = (
     "Mean ± sample standard deviation over seeds; best bold, second underlined. Methods that train "
     "alike have one local model, shown once."
 )
+SCORED = "Scores in percent, on the test nodes of all clients together"
 NAMES = (Column("Method", numeric=False), Column("Reading", numeric=False))
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
@@ -68,7 +69,7 @@ def score_table(results: Sequence[Summary], title: str, gates: Mapping[str, str]
 
 def row_names(row: Summary, gates: Mapping[str, str]) -> tuple[Value, Value]:
     gate = gates.get(row.method, "its gate")
-    reading = READING.get(row.reading) or GATES.get(gate, f"α by {gate}")
+    reading = READING.get(row.reading, GATES.get(gate, f"α by {gate}"))
     return Value(row.method, row.method), Value(reading, reading)
 
 
@@ -143,23 +144,6 @@ def verdict(run: RunResult) -> str:
     )
 
 
-def model_table(runs: Mapping[str, RunResult]) -> Table:
-    """Models side by side: Local's accuracy, and what each method's receivers adopted."""
-    first = next(iter(runs.values()))
-    methods = [row.method for row in first.summary if row.reading == "adopted"]
-    rows = []
-    for name, run in runs.items():
-        alone = next(row.spreads for row in run.summary if row.reading == "local")
-        adopted = [row.spreads for row in run.summary if row.reading == "adopted"]
-        alphas = [f"{spreads['alpha'].mean:.2f}" for spreads in adopted]
-        scores = [percent(spreads["accuracy"]) for spreads in (alone, *adopted)]
-        rows.append([name, *scores, *alphas])
-    heads = ["Model", "Local", *methods, *(f"α, {method}" for method in methods)]
-    settings = first.settings
-    title = f"{settings.dataset}, {settings.partition}, {settings.clients} clients"
-    return Table.of(f"{title}: accuracy of what receivers adopted", heads, rows, words=0)
-
-
 def draw_run(run: RunResult) -> Figure:
     """Left, accuracy by method and reading with its spread over seeds; right, α of every receiver."""
     try:
@@ -198,7 +182,7 @@ def run_document(run: RunResult) -> Document:
         verdict(run) or "One upload, one return, Local always kept.",
         tuple(_headline(run)),
         (
-            Section("Scores", tuple(_scores(run))),
+            Section("Scores", (replace(run.table(), title=SCORED),)),
             *([Section("Client by client", clients)] if clients else []),
             Section("Adoption, bytes and time", (adoption,)),
             Section("Command and versions", tuple(_provenance(run))),
@@ -215,20 +199,6 @@ def _headline(run: RunResult) -> Iterable[tuple[str, str]]:
         yield f"{after - before:+.2f}", f"points {'gained' if after >= before else 'lost'}"
         ratio = row.spreads["returned"].mean / row.spreads["dense"].mean
         yield f"{100 * ratio:.1f} %", "of the dense bytes in a return"
-
-
-def _scores(run: RunResult) -> Iterable[Block]:
-    caption = "Scores in percent, on the test nodes of all clients together"
-    yield replace(run.table(), title=caption)
-    columns = (*NAMES, *(Column(str(seed)) for seed in run.settings.seeds))
-    rows = tuple(
-        (
-            *row_names(row, run.settings.gates),
-            *(Value(f"{100 * v:.2f}", v) for v in row.spreads["accuracy"].per_seed),
-        )
-        for row in distinct(run.summary)
-    )
-    yield Fold("Seed by seed", (Table("Accuracy in percent, seed by seed", columns, rows),))
 
 
 def _changes(run: RunResult, method: str) -> page.Changes:

@@ -194,18 +194,16 @@ class Comparison:
 
 def summarise(trials: Sequence[Trial]) -> list[Summary]:
     """Scores, α and bytes by method and reading."""
-    rows: dict[tuple[str, str], list[Row]] = {}
-    for name in dict.fromkeys(trial.method for trial in trials):
-        for row in (row for trial in trials if trial.method == name for row in score_rows(trial)):
-            rows.setdefault((name, row["reading"]), []).append(row)
-    return [Summary(*key, _spreads(group)) for key, group in rows.items()]
-
-
-def _spreads(rows: Sequence[Row]) -> dict[str, Spread]:
-    spreads = {}
-    for name in SUMMARISED:
-        if values := tuple(row[name] for row in rows if row[name] is not None):
-            spreads[name] = Spread(
-                fmean(values), stdev(values) if len(values) > 1 else None, values
-            )
-    return spreads
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for trial in trials:
+        for row in score_rows(trial):
+            groups.setdefault((trial.method, row["reading"]), []).append(row)
+    summaries = []
+    for key, rows in groups.items():
+        spreads = {}
+        for name in SUMMARISED:
+            if values := tuple(row[name] for row in rows if row[name] is not None):
+                std = stdev(values) if len(values) > 1 else None
+                spreads[name] = Spread(fmean(values), std, values)
+        summaries.append(Summary(*key, spreads))
+    return summaries
