@@ -33,21 +33,6 @@ def test_markdown_has_groups_marks_and_escapes() -> None:
     ]
 
 
-def test_latex_has_groups_marks_and_escapes() -> None:
-    assert SCORES.latex().splitlines() == [
-        r"\begin{tabular}{lrr}",
-        r"\toprule",
-        r" & \multicolumn{2}{c}{Cora} \\",
-        r"Method & Acc. \% & F1 \\",
-        r"\midrule",
-        r"pace\_1 & \textbf{80.5 $\pm$ 0.4} & 79 (+1) \\",
-        r"\midrule",
-        r"local & \underline{79.5} & not run \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
 def test_html_is_one_figure_and_what_a_notebook_shows() -> None:
     html = SCORES._repr_html_()
     assert html.startswith('<figure class="table"><figcaption>Scores</figcaption>')

@@ -1,4 +1,4 @@
-"""A table as data, and four views of it: terminal, Markdown, LaTeX, HTML."""
+"""A table as data, and three views of it: terminal, Markdown, HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ FOLDED = 22  # terminal columns that words keep when there is no room
 GAP, EDGES = 3, 2  # terminal columns between the columns of a table, and at its edges
 STYLES = {"best": "bold", "second": "underline", "absent": "dim"}
 MARKDOWN = {"best": "**{}**", "second": "<u>{}</u>"}
-LATEX = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
 
 
 @dataclass(frozen=True)
@@ -144,28 +143,9 @@ class Table:
         lines = [
             [shown(column.line, Medium.MARKDOWN) for column in self.columns],
             ["---:" if column.numeric else "---" for column in self.columns],
-            *([_marked(value, Medium.MARKDOWN, MARKDOWN) for value in row] for row in self.rows),
+            *([_marked(value) for value in row] for row in self.rows),
         ]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def latex(self) -> str:
-        """A tabular of the package booktabs, best bold, second underlined."""
-        sides = "".join("r" if column.numeric else "l" for column in self.columns)
-        lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
-        if any(column.group for column in self.columns):
-            spans = [
-                rf"\multicolumn{{{count}}}{{c}}{{{shown(group, Medium.LATEX)}}}" if group else ""
-                for group, count in head_groups(self.columns)
-                for _ in range(1 if group else count)
-            ]
-            lines.append(" & ".join(spans) + r" \\")
-        heads = " & ".join(shown(column.head, Medium.LATEX) for column in self.columns)
-        lines += [heads + r" \\", r"\midrule"]
-        rows = ([_marked(value, Medium.LATEX, LATEX) for value in row] for row in self.rows)
-        lines += [" & ".join(row) + r" \\" for row in rows]
-        if self.sums:
-            lines.insert(-self.sums, r"\midrule")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
     def html(self) -> str:
         """A figure with the table, as pages have it; notebooks show it."""
@@ -182,8 +162,8 @@ def head_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return [(group, len(list(members))) for group, members in groups]
 
 
-def _marked(value: Value, medium: Medium, marks: dict[str, str]) -> str:
-    return marks.get(value.mark, "{}").format(shown(value.line, medium))
+def _marked(value: Value) -> str:
+    return MARKDOWN.get(value.mark, "{}").format(shown(value.line, Medium.MARKDOWN))
 
 
 def _least(column: Column, texts: Sequence[str]) -> int:
