@@ -66,18 +66,6 @@ def test_a_person_sees_tables_and_gets_a_report(tmp_path: Path) -> None:
     assert f"{100 * found['results'][-1]['accuracy']['mean']:.2f}" in page
 
 
-def test_a_page_can_be_made_again(tmp_path: Path) -> None:
-    run("--seeds", "1", "--out", str(tmp_path))
-    page = tmp_path / "index.html"
-    before = page.read_bytes()
-    page.unlink()
-    done = pace("report", str(tmp_path))
-    assert (done.returncode, done.stdout) == (0, f"{page}\n")
-    assert page.read_bytes() == before
-    told = json.loads(pace("report", str(tmp_path), "--json").stdout)
-    assert told == {"page": str(page), "bytes": len(before)}
-
-
 def test_a_study_ends_with_its_page(tmp_path: Path) -> None:
     words = ["--datasets", SMALL, "--seeds", "1", "--epochs", "2", "--methods", "local,pace"]
     done = pace("reproduce", "main", *words, "--out", "study", cwd=tmp_path)
@@ -156,7 +144,6 @@ def test_a_dense_rank_is_a_full_model() -> None:
             "core: there is no dataset 'core'",
         ),
         (["reproduce", "--datasets", ",", "--out", "nowhere"], "leave nothing of the study"),
-        (["report", "nowhere"], "nowhere/results.json not found"),
         (["rum"], "No such command"),
     ],
 )

@@ -142,7 +142,6 @@ def test_a_stream_that_is_closed_is_nobody_to_talk_to(closed: str) -> None:
         "run --sedes 3 --json",
         "partition --dataset nowhere --json",
         "reproduce nothing --json",
-        "report nowhere --json",
         "graph import --nodes a.csv --edges b.csv --label c --out d.graph --json",
         "graph show nowhere.graph --json",
         "new job.pace --json",

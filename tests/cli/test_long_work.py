@@ -50,7 +50,7 @@ def test_in_a_pipe_a_step_is_a_line_unless_it_is_quick(
         now[0] = 30.0
         step("seed 1")
         step("seed 2")
-    assert capsys.readouterr().err == "Training: seed 1, 2 of 3 after 30 s, about 15 s left\n"
+    assert capsys.readouterr().err == "Training: seed 1, 2 of 3 after 30 s\n"
     with terminal.progress(None, "Training") as step:
         now[0] = 50.0
         step(1)

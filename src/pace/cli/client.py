@@ -414,7 +414,6 @@ def predict(
 
     Examples:
         pace client predict mine.model mine.graph --out predictions.csv
-        pace client predict mine.model tomorrow.graph --out predictions.parquet
         pace client predict mine.model --rows mine.rows --out predictions.parquet
         pace client predict mine.model --nodes new.csv --edges new_links.csv
         --with mine.graph --out predictions.csv

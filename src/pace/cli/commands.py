@@ -18,7 +18,6 @@ PANELS = {
         "run": "Run a whole federation in this process, every message in bytes.",
         "methods": "List the methods, built in and of installed packages, with their settings.",
         "partition": "Divide a graph among clients: show what each one gets, write it to a file.",
-        "report": "Write the folder's index.html: one page that needs no network and opens from disk.",
     },
     "Across organisations": {
         "new": "Make a job: the file that everybody who takes part agrees on.",
@@ -41,7 +40,7 @@ PANELS = {
 }
 OURS = {name: about for panel in PANELS.values() for name, about in panel.items()}
 # Modules of several commands; the others are called like theirs.
-MODULES = dict.fromkeys(("new", "show", "keys", "export", "inspect", "report"), "job")
+MODULES = dict.fromkeys(("new", "show", "keys", "export", "inspect"), "job")
 MODULES |= {"partition": "run", "methods": "run"}
 MODULES |= dict.fromkeys(("codebook", "graph", "rows"), "tables")
 # Commands of our other packages, which a reader may look for.

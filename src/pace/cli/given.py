@@ -98,11 +98,8 @@ Dataset = Annotated[
 ]
 Datasets = Annotated[
     str,
-    option(
-        "Datasets, separated by commas.", "NAMES", "--datasets", "--dataset",
-        complete=one_of(DATASETS), callback=DATASETS.allow,
-    ),
-]  # fmt: skip
+    option("Datasets, by commas.", "NAMES", complete=one_of(DATASETS), callback=DATASETS.allow),
+]
 PARTITION = "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's)."
 Partition = Annotated[
     str | None, option(PARTITION, "NAME", complete=one_of(PARTITIONS), callback=PARTITIONS.allow)

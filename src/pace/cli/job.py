@@ -1,4 +1,4 @@
-"""`pace new`, `show`, `keys`, `export`, `inspect`, `report`: files that a job begins and ends with."""
+"""`pace new`, `show`, `keys`, `export`, `inspect`: files that a job begins and ends with."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ def new(
         pace new job.pace --like mine.graph --participant north,south,west
         pace new job.pace --codebook codebook.toml --participant north,south,west
         pace new job.pace --codebook received/
-        pace new job.pace --features 1433 --classes 7 --minimum 5
         pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
         pace new job.pace --like mine.graph --method fedprox:mu=0.1 --lr 0.02
         pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
@@ -198,7 +197,6 @@ def inspect(
     Examples:
         pace inspect mine.up
         pace inspect mine.up --job job.pace
-        pace inspect mine.model --json
         pace inspect codebook.toml
     """
     facts = pace.files.inspect(path, None if job is None else pace.jobs.read_job(job))
@@ -230,20 +228,6 @@ def written(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def report(
-    folder: Annotated[Path, argument("What `pace run --out` has written.")],
-    as_json: given.As_json = False,
-) -> None:
-    """Write the folder's index.html: one page that needs no network and opens from disk.
-
-    Example:
-        pace report demo/ --json
-    """
-    page = pace.RunResult.read(folder).page(folder)
-    facts = {"page": page, "bytes": page.stat().st_size}
-    console.answer(facts, str(page), as_json=as_json)
 
 
 def tell(job: pace.jobs.Job) -> None:

@@ -53,10 +53,8 @@ def run(
 
     Examples:
         pace run
-        pace run --dataset synthetic-clash
         pace run --dataset cora --methods all --out results/
         pace run --model gat:heads=4 --hidden 32 --layers 3
-        pace run --model sage --seeds 2 --json
         pace run --methods fedprox:mu=0.1,fedprox:mu=0.01,pace --lr 0.02
         pace run --methods pace,my_methods.ties:Ties:density=0.3
         pace run --numbers int8
@@ -122,7 +120,7 @@ def tracker(text: str) -> Callable[[pace.RunResult], object]:
 def partition(
     dataset: given.Dataset = "synthetic",
     partition: given.Partition = None,
-    clients: Annotated[int | None, option("How many (default: 10, or the column's).", "N")] = None,
+    clients: given.Clients = 10,
     data_seed: given.Data_seed = 2024,
     data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write it for `run --partition-file`.")] = None,
@@ -135,18 +133,10 @@ def partition(
         pace partition --dataset cora --partition louvain --clients 10 --out cora.json
         pace partition --dataset cora --clients 5 --graphs sites
         pace partition --dataset mine.graph --partition column
-        pace run --dataset cora --partition-file cora.json
     """
     datasets = pace.datasets
     loaded = pace.load(dataset, data_root)
-    partition = partition or loaded.partition
-    own = len(loaded.names.clients)
-    if partition == "column" and own and clients not in (None, own):
-        raise SettingError(
-            f"--clients is {clients}, but the column of {dataset} names {own} clients: "
-            "leave --clients out"
-        )
-    division = pace.divide(loaded, partition, 10 if clients is None else clients, data_seed)
+    division = pace.divide(loaded, partition, clients, data_seed)
     described = datasets.describe_clients(loaded, division)
     if out:
         datasets.write_partition(out, loaded, division)
@@ -155,14 +145,15 @@ def partition(
     edges = loaded.graph.edges.shape[1] // 2
     facts = {
         "dataset": loaded.name,
-        "partition": partition,
+        "partition": division.partition,
         "data_seed": data_seed,
         "nodes": loaded.graph.nodes,
         "edges": edges,
         "edges_kept": sum(client["edges"] for client in described),
         "clients": described,
     }
-    title = f"{loaded.title or loaded.name}, {partition}, {console.many(len(described), 'client')}"
+    counted = console.many(len(described), "client")
+    title = f"{loaded.title or loaded.name}, {division.partition}, {counted}"
     written = [f"Written: {path}" for path in (out, graphs) if path]
     show = client_table(described, title, edges).show
     console.answer(facts, show, *written, as_json=as_json)
@@ -202,7 +193,6 @@ def methods(
     Examples:
         pace methods
         pace methods fedprox pace-ridge
-        pace methods --json
 
     A method of your own is a class in a file: `pace methods package.module:Name` shows it, `pace run
     --methods package.module:Name` runs it. A package lists its methods as entry points of the group

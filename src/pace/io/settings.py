@@ -32,14 +32,11 @@ class Setting:
 
     @property
     def default_text(self) -> str:
-        """The default as it is written; a function by its name."""
-        value = self.default
-        named = callable(value) and hasattr(value, "__name__")
-        return str(value.__name__) if named else written(self.name, value)
+        """The default as it is written, or that there is none."""
+        return "must be given" if self.default is MISSING else written(self.name, self.default)
 
     def __str__(self) -> str:
-        default = "must be given" if self.default is MISSING else self.default_text
-        return f"{self.name} ({self.expected or 'from Python only'}, {default})"
+        return f"{self.name} ({self.expected or 'from Python only'}, {self.default_text})"
 
 
 def split_settings(text: str) -> tuple[str, dict[str, str]]:
@@ -64,12 +61,13 @@ def join_settings(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def written(key: str, value: Any) -> str:
-    """A value as it is written after `=`."""
+    """A value as it is written after `=`; a function by its name."""
     if value is None:
         return NOTHING.get(key, "none")
     if isinstance(value, tuple | list):
         return BETWEEN.join(written(key, member) for member in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(getattr(value, "__name__", value))
+    return text.lower() if isinstance(value, bool) else text
 
 
 def settings_of(factory: Callable[..., Any], common: Collection[str] = ()) -> dict[str, Setting]:

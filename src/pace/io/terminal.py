@@ -162,10 +162,7 @@ def _lines(total: int | None, title: str) -> Callable[[str | int], None]:
         done, now = done + 1, time.monotonic()
         if now - said >= QUIET:
             said, of = now, f" of {total}" if total else ""
-            words = f"{title}: {shown(name)}" if isinstance(name, str) else title
-            line = f"{words}, {done}{of} after {now - began:.0f} s"
-            if total and done < total:
-                line += f", about {(now - began) / done * (total - done):.0f} s left"
-            console(stderr=True).print(line, soft_wrap=True)
+            words = f"{title}: {name}" if isinstance(name, str) else title
+            say(f"{words}, {done}{of} after {now - began:.0f} s", err=True)
 
     return step
