@@ -242,7 +242,7 @@ def test_work_that_could_not_be_written_is_not_begun(pace: Preloaded, tmp_path: 
     (tmp_path / "file").touch()
     done = pace("run", "--out", "file/run", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err == "pace: --out is file/run, but file is a file: name a folder\n"
+    assert done.err == "pace: --out is file/run, but file is no folder that can be written to\n"
     for words, says in (
         ("tensorboard=file", "that is a file, name a folder"),
         ("tensorboard", "expected NAME=WHERE"),
@@ -258,7 +258,7 @@ def test_a_folder_that_may_not_be_written_to_is_named(
 ) -> None:
     given.folder("--out", tmp_path / "new" / "run")
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may always
-    with pytest.raises(SettingError, match=f"but {tmp_path} cannot be written to"):
+    with pytest.raises(SettingError, match=f"but {tmp_path} is no folder that can be written to"):
         given.folder("--out", tmp_path / "new" / "run")
 
 

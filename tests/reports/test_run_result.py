@@ -50,7 +50,7 @@ def test_a_model_by_name_takes_its_widths_from_the_graphs(run: RunResult) -> Non
     assert run.settings.shape["heads"] == 4
     assert run.settings.shape["widths"][0] == graphs[0].features
     assert run.settings.title == (
-        "graphs, given, 2 clients, 2 seeds, gat, messages in float32 (pace-ridge: int8)"
+        "graphs, given, 2 clients, 2 seeds, gat, messages in float32, int8"
     )
     federation = pace.agree(graphs, "pace", hidden=8, seed=3)
     assert federation.model.widths == (

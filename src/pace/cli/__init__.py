@@ -27,6 +27,7 @@ WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 a
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # of a disk, a quota, or a limit of the shell
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's, or that of Typer's own click
 
+STOPPED = "interrupted; every file is whole or absent, and the command can be run again"
 PATIENCE = 1.0  # seconds that Python has to answer Ctrl-C
 
 app = typer.Typer(
@@ -93,7 +94,7 @@ def main() -> None:
     except Exception as error:
         code = blamed(error)
     if code == INTERRUPTED:
-        said("interrupted; every file is whole or absent, and the command can be run again", 0)
+        said(STOPPED, 0)
     if code == LEFT:  # what is still to be written goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
@@ -111,9 +112,7 @@ def blamed(error: Exception) -> int:
     for line in traceback.format_exc().splitlines():
         say(line, err=True)
     if own:
-        return said(
-            f"this is a mistake in {own.pop()}, not in pace: the lines above say where", WRONG
-        )
+        return said(f"this is a mistake in {own.pop()}, not in pace: see the lines above", WRONG)
     return said("this is a mistake in pace: please report the lines above", BUG)
 
 
@@ -155,8 +154,7 @@ def answer_interrupts() -> None:
         while number := os.read(reader, 1):
             ours = signal.getsignal(signal.SIGINT) is interrupt
             if number[0] == signal.SIGINT and ours and not answered.wait(PATIENCE):
-                os.write(2, b"pace: interrupted; every file is whole or absent, ")
-                os.write(2, b"and the command can be run again\n")
+                os.write(2, f"pace: {STOPPED}\n".encode())
                 os._exit(INTERRUPTED)
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else `nohup`, or a test

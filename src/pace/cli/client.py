@@ -16,7 +16,7 @@ import pace
 from pace.cli import given
 from pace.cli.given import argument, foretell, option
 from pace.cli.tables import codebook_of, import_for, tell
-from pace.errors import FileError, RollError, SettingError
+from pace.errors import FileError, SettingError
 from pace.io import plain_record, shown, untrusted
 from pace.io import terminal as console
 
@@ -264,6 +264,7 @@ def adopt(
         --out mine.model --nodes new.csv --edges new_links.csv
     """
     job, predictions = pace.jobs.read_job(job_file), out.parent / f"{out.stem}.predictions.csv"
+    roll, layout = returned.with_suffix(pace.jobs.ROLL_SUFFIX), pace.protocol.layouts.return_layout
     if (nodes or edges) and predictions.exists():
         raise FileError(f"{predictions} already exists: move it, or predict with another --out")
     outcome = pace.files.adopt_files(
@@ -271,10 +272,8 @@ def adopt(
         site_of(graph, rows, job, sample=True),
         kept,
         out,
-        returned=untrusted.read_exact(
-            returned, pace.jobs.exact_size(job, pace.protocol.layouts.return_layout)
-        ),
-        roll=None if without_roll else read_attendance(returned),
+        returned=untrusted.read_exact(returned, pace.jobs.exact_size(job, layout)),
+        roll=None if without_roll else untrusted.read(roll, pace.jobs.LARGEST),
         withdrawals=[*(withdrawal or []), *filter(Path.exists, [withdrawal_beside(kept)])],
     )
     changes = pace.files.edition_changes(out, outcome)
@@ -291,18 +290,6 @@ def adopt(
     console.say(f"Written: {out} (start with its index.html)")
     if record:
         show_predicted(record, imported, as_json=False)
-
-
-def read_attendance(returned: Path) -> bytes:
-    """The roll's file, which the server writes beside the return."""
-    path = returned.with_suffix(pace.jobs.ROLL_SUFFIX)
-    try:
-        return untrusted.read(path, pace.jobs.LARGEST)
-    except OSError as error:
-        raise RollError(
-            f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
-            "says whose uploads were merged"
-        ) from error
 
 
 def show_outcome(outcome: pace.files.Outcome, job: pace.jobs.Job, changes: list[str]) -> None:

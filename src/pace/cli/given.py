@@ -223,9 +223,5 @@ def folder(option: str, path: Path | None) -> None:
     nearest = path
     while not nearest.exists():
         nearest = nearest.parent
-    if not nearest.is_dir():
-        raise SettingError(f"{option} is {path}, but {nearest} is a file: name a folder")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise SettingError(
-            f"{option} is {path}, but {nearest} cannot be written to: name another folder"
-        )
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
+        raise SettingError(f"{option} is {path}, but {nearest} is no folder that can be written to")

@@ -164,17 +164,15 @@ def client_table(
 ) -> pace.reports.Table:
     """One row a client. Bars are the classes in order, each against the client's largest."""
     counted = ("nodes", "edges", "lost", "train", "val", "test")
-    numbers = [[client[name] for name in counted] for client in clients]
-    nodes, kept, _, *masks = map(sum, zip(*numbers, strict=True))
-    labels = [client["labels"] for client in clients]
-    names = [*(client["name"] for client in clients), "all"]
-    numbers.append([nodes, kept, edges - kept, *masks])
-    labels.append(list(map(sum, zip(*labels, strict=True))))
-    bars = pace.reports.run_views.bars
-    histograms = [bars([count / max([1, *own]) for count in own]) for own in labels]
-    lines = zip(names, numbers, histograms, strict=True)
+    total: dict[str, Any] = {name: sum(client[name] for client in clients) for name in counted}
+    labels = [*map(sum, zip(*(client["labels"] for client in clients), strict=True))]
+    total |= {"name": "all", "lost": edges - total["edges"], "labels": labels}
+    rows = []
+    for client in (*clients, total):
+        shares = [count / max([1, *client["labels"]]) for count in client["labels"]]
+        bars = pace.reports.run_views.bars(shares)
+        rows.append([client["name"], *(str(client[name]) for name in counted), bars])
     heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
-    rows = [[name, *map(str, row), bar] for name, row, bar in lines]
     return pace.reports.Table.of(title, heads, rows, sums=1)
 
 

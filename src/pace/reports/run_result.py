@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,11 +64,8 @@ class RunSettings:
 
     @property
     def numbers(self) -> str:
-        """How messages are written, and which methods' are written otherwise: `float32 (x: int8)`."""
-        kinds = {name: setup["numbers"] for name, setup in self.setups.items()}
-        usual = Counter(kinds.values()).most_common(1)[0][0]
-        others = [f"{name}: {kind}" for name, kind in kinds.items() if kind != usual]
-        return f"{usual} ({', '.join(others)})" if others else usual
+        """How messages are written: `float32`, or of several methods `float32, int8`."""
+        return ", ".join(sorted({setup["numbers"] for setup in self.setups.values()}))
 
     @property
     def title(self) -> str:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pace.errors import SettingError
-from pace.io import many, shown
+from pace.io import many, shown, written
 from pace.reports import document as page
 from pace.reports.document import Block, Document, Fold, Section
 from pace.reports.table import Column, Table, Value
@@ -227,23 +227,11 @@ def _provenance(run: RunResult) -> Iterable[Block]:
     settings = run.settings
     if settings.command:
         yield page.Code(settings.command)
-    seed, shape = settings.data_seed, dict(settings.shape)
-    widths, dropout = shape.pop("widths"), shape.pop("dropout", "the module's own")
-    model = [settings.model, f"widths {' → '.join(map(str, widths))}"]
-    model += [f"{key} {value}" for key, value in shape.items() if key != "kind"]
-    facts = [
-        ("Dataset", settings.dataset),
-        ("Partition", settings.partition),
-        ("Clients", settings.clients),
-        ("Seeds", ", ".join(map(str, settings.seeds))),
-        ("Data seed", "the partition file's own" if seed is None else seed),
-        ("Model", ", ".join(model)),
-        ("Dropout", dropout),
-        ("Numbers on the wire", settings.numbers),
-        ("Device", settings.device),
-        *settings.versions.items(),
-    ]
-    yield page.Facts(tuple((name, str(value)) for name, value in facts))
+    named = ("dataset", "partition", "clients", "seeds", "data_seed", "numbers", "device")
+    facts = {name.replace("_", " "): getattr(settings, name) for name in named}
+    facts |= settings.shape | settings.versions
+    pairs = [(name, written(name, value)) for name, value in facts.items() if value is not None]
+    yield page.Facts(tuple(pairs))
     heads = ["Method", "Rank", "Training steps", "Learning rate", "Weight decay"]
     rows = []
     for name, setup in settings.setups.items():
