@@ -29,17 +29,17 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_710,
+    "cli": 2_450,
     "datasets": 1_430,
     "export": 140,
     "gates": 470,
-    "io": 1_200,
+    "io": 1_190,
     "jobs": 1_920,
     "merging": 950,
     "methods": 1_150,
     "models": 2_340,
     "protocol": 1_660,
-    "reports": 1_280,
+    "reports": 1_150,
     "runtimes": 3_310,
     "tables": 3_320,
     "training": 730,

@@ -33,7 +33,6 @@ from pace.reports import (
     Table,
     Text,
     Value,
-    View,
     render_page,
 )
 from pace.reports.run_result import RunResult
@@ -89,7 +88,6 @@ def everything(text: str) -> Document:
     """A document with every kind of block, and the same text wherever there is room for one."""
     value = Value(text, text, below=text)
     table = Table(text, (Column(text, numeric=False), Column(text, text)), ((value, value),), text)
-    view = View(text, text, {text: "1 0;0 1"})
     blocks = (
         Text(text),
         Code(text),
@@ -98,7 +96,7 @@ def everything(text: str) -> Document:
         table,
         Figure(text, text, png(2, 2)),
         Fold(text, (Text(text),)),
-        Drilldown((text,), (Choice((text,), table, ((view,),)),)),
+        Drilldown((text,), (Choice((text,), table),)),
         Beside((Confusion(text, (text, text), ((3, 0), (1, 2))),)),
         Reliability(text, (Bin(0, 0, 0.2), Bin(12_346, 6_173, 0.7))),
         Changes(text, (text, text, text), (Change(text, 0.4, 0.7, 0.5),), text, text),

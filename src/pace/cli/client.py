@@ -107,7 +107,7 @@ def fit(
     if graph is not None:
         foretell(pace.forecast.forecast_fit(graph, job.federation))
     site = site_of(graph, rows, job)
-    warnings = site_warnings(site, job) if rows is None else []
+    warnings = [] if rows else site_warnings(site, job)
 
     def tell(report: pace.files.Egress) -> None:
         waiting.close()

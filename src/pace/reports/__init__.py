@@ -19,7 +19,6 @@ from pace.reports.document import (
     Reliability,
     Section,
     Text,
-    View,
     render_page,
 )
 from pace.reports.run_result import NAME, RunResult, RunSettings, versions

@@ -17,7 +17,6 @@ from importlib import resources
 from typing import NamedTuple, NoReturn
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from pace.io import Medium, shown
@@ -125,20 +124,11 @@ class Beside(NamedTuple):
     blocks: tuple[Block, ...]
 
 
-class View(NamedTuple):
-    """One look at a row of a drill-down: a sentence and its matrices, `12 0;3 4`, a row a true class."""
-
-    name: str
-    text: str
-    matrices: dict[str, str]  # by title
-
-
 class Choice(NamedTuple):
-    """One table of a drill-down, by its keys, and for each of its rows the views it opens."""
+    """One table of a drill-down, by its keys."""
 
     keys: tuple[str, ...]
     table: Table
-    views: tuple[tuple[View, ...], ...] = ()
 
 
 class Drilldown(NamedTuple):
@@ -231,7 +221,6 @@ def _environment() -> Environment:
     environment.filters |= {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
-        "inert": _inert,
         "json": json.dumps,
         "lines": lambda text: Markup(
             "\n".join(shown(line, Medium.HTML) for line in text.split("\n"))
@@ -270,18 +259,6 @@ def _short(count: int) -> str:
     if count < 10_000:
         return str(count)
     return f"{count // 1000}k" if count < 10**6 else f"{count // 10**6}M"
-
-
-def _inert(views: Sequence[Sequence[View]]) -> Markup:
-    """Views as JSON inside a script element, which no text in it can end."""
-
-    def plain(view: View) -> dict[str, object]:
-        matrices = [[shown(title), counts] for title, counts in view.matrices.items()]
-        return {"name": shown(view.name), "text": shown(view.text), "matrices": matrices}
-
-    return htmlsafe_json_dumps(
-        [list(map(plain, row)) for row in views], separators=(",", ":"), ensure_ascii=False
-    )
 
 
 def _unknown(kind: str) -> NoReturn:

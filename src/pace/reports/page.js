@@ -1,4 +1,4 @@
-// What a page can do besides being read: sort a table, choose a table and open its rows, enlarge a
+// What a page can do besides being read: sort a table, choose a table, enlarge a
 // figure. All text from data goes through textContent; nothing here makes markup of a string.
 "use strict";
 
@@ -41,28 +41,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }
 }
 
-// Drill-down: one select for each key; the row chosen in a table shows its matrices below it.
-
-function matrix([title, text]) {
-  const counts = text.split(";").map((row) => row.split(" ").map(Number));
-  const heads = counts.map((_, c) => make("th", { scope: "col", textContent: c }));
-  const rows = counts.map((row, t) => {
-    const all = row.reduce((a, b) => a + b, 0);
-    const cells = row.map((count, p) => {
-      const heat = all ? count / all : 0;
-      const kinds = [count ? "" : "zero", t === p ? "hit" : "", heat > 0.55 ? "strong" : ""];
-      const cell = make("td", { textContent: count, className: kinds.join(" ").trim() });
-      cell.style.setProperty("--heat", heat.toFixed(3));
-      return cell;
-    });
-    return make("tr", {}, make("th", { scope: "row", textContent: t }), ...cells);
-  });
-  const corner = make("th", { textContent: "true \\ called", scope: "col" });
-  const table = make("table", {}, make("thead", {}, make("tr", {}, corner, ...heads)), make("tbody", {}, ...rows));
-  const box = make("div", { className: "scroll", tabIndex: 0, ariaLabel: title }, table);
-  box.setAttribute("role", "region");
-  return make("figure", {}, make("figcaption", { textContent: title }), box);
-}
+// Drill-down: one select for each key.
 
 function select(label, names, chosen, change) {
   const options = names.map((name) => make("option", { textContent: name, value: name }));
@@ -70,42 +49,6 @@ function select(label, names, chosen, change) {
   if (names.includes(chosen)) node.value = chosen;
   node.addEventListener("change", () => change(node.value));
   return make("label", {}, label, node);
-}
-
-function open(detail, name, views, chosen = views[0].name) {
-  const view = views.find((each) => each.name === chosen);
-  const seeds = select("Seed", views.map((each) => each.name), chosen, (value) => {
-    open(detail, name, views, value);
-    detail.querySelector("select").focus();
-  });
-  detail.replaceChildren(
-    make("h4", { textContent: name }),
-    make("div", { className: "chooser seeds" }, seeds),
-    make("p", { textContent: view.text }),
-    make("div", { className: "matrices" }, ...view.matrices.map(matrix)),
-  );
-}
-
-function openable(choice) {
-  const data = choice.querySelector("script");
-  if (!data) return;
-  const views = JSON.parse(data.textContent);
-  const detail = make("div", { className: "detail", ariaLive: "polite" });
-  choice.append(detail);
-  const rows = [...choice.querySelectorAll("tbody tr")];
-  const choose = (row) => {
-    for (const each of rows) {
-      each.classList.toggle("chosen", each === row);
-      each.querySelector("button").ariaPressed = each === row;
-    }
-    open(detail, row.cells[0].textContent, views[row.dataset.row]);
-  };
-  for (const row of rows) {
-    const button = make("button", { type: "button" }, ...row.cells[0].childNodes);
-    button.addEventListener("click", () => choose(row));
-    row.cells[0].append(button);
-  }
-  choose(rows[0]);
 }
 
 function drilldown(root) {
@@ -126,7 +69,6 @@ function drilldown(root) {
     chooser.replaceChildren(...selects);
     if (changed !== undefined) chooser.querySelectorAll("select")[changed].focus();
   };
-  choices.forEach(openable);
   show([...keys.get(choices[0])]);
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pace.io import Medium, console, drawn, rule, shown
 
@@ -124,14 +124,20 @@ class Table:
         to = to or console()
         heads = [shown(column.line) for column in self.columns]
         cells = [[shown(value.line) for value in row] for row in self.rows]
-        least = [*map(_least, self.columns, zip(heads, *cells, strict=True))]
+        least, most = _widths(self.columns, heads, cells)
+        widths = list(least)
         if self.title:
             to.print(shown(self.title), style="bold")
         for part in _parts(least, self.names, to.width):
             view = RichTable(box=rule(to), pad_edge=False)
+            room = to.width - EDGES - GAP * (len(part) - 1) - sum(least[index] for index in part)
+            spare = {index: most[index] - least[index] for index in part}
+            for index in sorted(part, key=spare.__getitem__):  # the narrowest is served first
+                widths[index] = least[index] + min(max(room, 0), spare[index])
+                room -= spare[index]
             for index in part:
-                side: Any = "right" if self.columns[index].numeric else "left"
-                view.add_column(heads[index], justify=side, overflow="fold", min_width=least[index])
+                justify = "right" if self.columns[index].numeric else "left"
+                view.add_column(heads[index], justify=justify, overflow="fold", width=widths[index])  # type: ignore[arg-type]
             for number, (row, texts) in enumerate(zip(self.rows, cells, strict=True)):
                 if self.sums and number == len(self.rows) - self.sums:
                     view.add_section()
@@ -166,13 +172,20 @@ def _marked(value: Value) -> str:
     return MARKDOWN.get(value.mark, "{}").format(shown(value.line, Medium.MARKDOWN))
 
 
-def _least(column: Column, texts: Sequence[str]) -> int:
-    """The terminal columns that a column needs: all for numbers, a word's for words."""
+def _widths(
+    columns: Sequence[Column], heads: Sequence[str], cells: Sequence[Sequence[str]]
+) -> tuple[list[int], list[int]]:
+    """The least and the most terminal columns that each column needs."""
     from rich.cells import cell_len
 
-    if column.numeric and not column.folds:
-        return max(map(cell_len, texts))
-    return min(FOLDED, max((cell_len(word) for text in texts for word in text.split()), default=0))
+    least, most = [], []
+    for index, column in enumerate(columns):
+        texts = [heads[index], *(row[index] for row in cells)]
+        most.append(max(map(cell_len, texts)))
+        longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
+        whole = column.numeric and not column.folds
+        least.append(most[-1] if whole else min(FOLDED, longest))
+    return least, most
 
 
 def _parts(widths: Sequence[int], names: int, room: int) -> Iterator[list[int]]:
