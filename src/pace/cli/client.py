@@ -265,6 +265,7 @@ def adopt(
     """
     job, predictions = pace.jobs.read_job(job_file), out.parent / f"{out.stem}.predictions.csv"
     roll, layout = returned.with_suffix(pace.jobs.ROLL_SUFFIX), pace.protocol.layouts.return_layout
+    own = kept.with_suffix(pace.jobs.WITHDRAWAL_SUFFIX)
     if (nodes or edges) and predictions.exists():
         raise FileError(f"{predictions} already exists: move it, or predict with another --out")
     outcome = pace.files.adopt_files(
@@ -274,7 +275,7 @@ def adopt(
         out,
         returned=untrusted.read_exact(returned, pace.jobs.exact_size(job, layout)),
         roll=None if without_roll else untrusted.read(roll, pace.jobs.LARGEST),
-        withdrawals=[*(withdrawal or []), *filter(Path.exists, [withdrawal_beside(kept)])],
+        withdrawals=[*(withdrawal or []), *filter(Path.exists, [own])],
     )
     changes = pace.files.edition_changes(out, outcome)
     record, imported = dict[str, Any](), None
@@ -326,7 +327,7 @@ def withdraw_upload(
     Example:
         pace client withdraw job.pace --kept mine.local --key mine.key --reason "data recalled"
     """
-    path, job = out or withdrawal_beside(kept), job_in(job_file, edition)
+    path, job = out or kept.with_suffix(pace.jobs.WITHDRAWAL_SUFFIX), job_in(job_file, edition)
     name, upload = pace.files.withdraw_files(job, kept, path, key=key, reason=reason)
     console.answer(
         {"name": name, "upload": upload, "withdrawal": str(path)},
@@ -335,10 +336,6 @@ def withdraw_upload(
         "What cannot be undone: models already adopted, and copies outside its journal.",
         as_json=as_json,
     )
-
-
-def withdrawal_beside(kept: Path) -> Path:
-    return kept.with_suffix(pace.jobs.WITHDRAWAL_SUFFIX)
 
 
 def show_scores(scores: pace.files.MaskScores, to: Console) -> None:
