@@ -85,7 +85,9 @@ def reproduce(
     ] = None,
     seeds: Seeds = "5",
     epochs: Epochs = None,
-    jobs: Annotated[int, typer.Option(help="Processes that compute cells.", metavar="N")] = 1,
+    jobs: Annotated[
+        int, typer.Option(help="Processes that compute cells.", metavar="N", min=1)
+    ] = 1,
     device: Device = "auto",
     data_root: Data_root = None,
     out: Annotated[
@@ -124,7 +126,6 @@ def reproduce(
     every = [part.name for part in kept.parts] if kept else ["main"]
     asked = moved(parts or every, partition, clients, given.words(draws))
     wanted = narrowed(asked, given.words(datasets) if datasets else here, named)
-    given.at_least_one("--jobs", jobs)
     how = run.How(data_root, given.device(device), epochs)
     store = kept.store if kept else Store(out / "cells")
     if kept:

@@ -96,10 +96,6 @@ Dataset = Annotated[
     str,
     option("A dataset or .graph file.", "NAME", complete=one_of(DATASETS), callback=DATASETS.allow),
 ]
-Datasets = Annotated[
-    str,
-    option("Datasets, by commas.", "NAMES", complete=one_of(DATASETS), callback=DATASETS.allow),
-]
 PARTITION = "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's)."
 Partition = Annotated[
     str | None, option(PARTITION, "NAME", complete=one_of(PARTITIONS), callback=PARTITIONS.allow)
@@ -203,11 +199,6 @@ def words(text: str | None) -> list[str]:
 def method_names(text: str | None) -> list[str]:
     """The names of known methods, groups written out."""
     return [method for name in words(text) for method in METHODS.expand(METHODS.allow(name))]
-
-
-def at_least_one(option: str, value: int) -> None:
-    if value < 1:
-        raise SettingError(f"{option} is {value}, expected 1 or more")
 
 
 def need(command: str, package: str, *libraries: str) -> None:

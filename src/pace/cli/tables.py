@@ -45,7 +45,7 @@ def propose(
     without: Annotated[str | None, option("Columns to leave out, by commas.", "COLUMNS")] = None,
     category: Annotated[str | None, option("Columns of codes, by commas.", "COLUMNS")] = None,
     missing: Annotated[list[str] | None, option("A word for missing; repeat.", "WORD")] = None,
-    least: Annotated[int, option("Name categories that are in this many rows.", "N")] = 5,
+    least: Annotated[int, option("Name categories that are in this many rows.", "N", min=1)] = 5,
     decimal: given.Decimal = None,
     weight: given.Weight = None,
     directions: given.Directions = None,
@@ -75,7 +75,6 @@ def propose(
     from pace import tables
     from pace.io import plain_record
 
-    given.at_least_one("--least", least)
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
         facts = {"mapping": str(mapping), "unsettled": rules.unsettled, "notes": remarks}
