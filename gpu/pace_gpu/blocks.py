@@ -22,7 +22,6 @@ from torch.nn.functional import embedding_bag, pad
 from pace.graph import Graph
 
 Device = torch.device | str
-PIECE = 2**24  # bytes
 SPARSE_BELOW = 0.04  # share of non-zeros under which products by rows beat dense ones on a GPU
 
 
@@ -226,7 +225,7 @@ def _messages(spread: Sparse, read: Rows, graphs: Sequence[Graph]) -> Blocks | C
     clients, width = len(graphs), graphs[0].features
     x = torch.empty(len(read.client), width, device=read.client.device)
     for part, graph in zip(x.split([graph.nodes for graph in graphs]), graphs, strict=True):
-        _send(graph.x, part)
+        part.copy_(graph.x)
     x, place = x[read.chosen], read.place[read.chosen]
     entries = len(spread.values) + int(x.count_nonzero())
     if entries < SPARSE_BELOW * spread.shape[0] * width:
@@ -242,14 +241,3 @@ def _messages(spread: Sparse, read: Rows, graphs: Sequence[Graph]) -> Blocks | C
     if kernels is None:
         return Blocks(product, clients)
     return Blocks(kernels.split(pad(product, (0, -width % 16))), clients, width)
-
-
-def _send(rows: Tensor, out: Tensor) -> None:
-    """Copy rows to a GPU through pinned memory, piece by piece: the driver's own way is slower."""
-    if not out.is_cuda or rows.is_cuda:
-        out.copy_(rows)
-        return
-    piece = max(1, PIECE // max(1, 4 * rows.shape[1]))
-    for source, target in zip(rows.split(piece), out.split(piece), strict=True):
-        pinned = torch.empty(source.shape, pin_memory=True)
-        target.copy_(pinned.copy_(source), non_blocking=True)

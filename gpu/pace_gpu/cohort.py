@@ -41,15 +41,11 @@ def learn(
         for name, value in next(iter(starts.values())).items()
     }
     optimiser = (Optimiser if kernels is None else kernels.DeviceOptimiser)(start, recipe)
-    fused: Any = None
-    if kernels is not None and isinstance(first, Chain):
-        fused = kernels.FusedFirstLayer(first, optimiser)
+    fused = kernels is not None and isinstance(first, Chain)
+    below: Any = kernels.FusedFirstLayer(first, optimiser) if fused else first
     tiled = kernels is not None and max(gcn.widths[1:]) <= WIDEST
     gradient = (kernels.DeviceGradient if tiled else Gradient)(
-        optimiser.params,
-        optimiser.gradients,
-        [fused or first, *above],
-        targets(graphs, gcn, device),
+        optimiser.params, optimiser.gradients, [below, *above], targets(graphs, gcn, device)
     )
     masks = DropoutMasks(dropouts, rows[:-1], gcn.widths[1:-1], recipe.epochs, optimiser.step_count)
 
@@ -64,14 +60,9 @@ def learn(
         if taken and taken % masks.prefetched_epochs == 0:
             masks.refill()
         replay()
-    if fused is not None:
-        fused.finish()
-    local = optimiser.result()
-    if optimiser.values.is_cuda:  # by way of pinned memory: the driver's own way is slower
-        local = {
-            name: torch.empty(value.shape, pin_memory=True).copy_(value).clone()
-            for name, value in local.items()
-        }
+    if fused:
+        below.finish()
+    local = {name: value.cpu() for name, value in optimiser.result().items()}
     return {
         seed: [
             {name: value[client, index] for name, value in local.items()}
@@ -168,17 +159,12 @@ class CohortForward(Forward):
         for name, like in models[0][0].items():
             stacked = torch.stack([model[name] for by_client in models for model in by_client])
             params[name] = stacked.to(self.device).view(len(models), len(models[0]), *like.shape)
-        first, *above = self.whole(gcn.layers, clients)
+        if (key := tuple(clients)) not in self.operators:
+            graphs = [self.graphs[client] for client in clients]
+            self.operators[key], _ = fields(graphs, gcn.layers, 1.0, self.device, whole=True)
+        first, *above = self.operators[key]
         output = first @ params["0.weight"].mT + params["0.bias"].unsqueeze(2)
         for layer, operator in enumerate(above, start=1):
             weight, bias = params[f"{layer}.weight"].mT, params[f"{layer}.bias"].unsqueeze(2)
             output = operator @ output.relu() @ weight + bias
         return output
-
-    def whole(self, layers: int, clients: Sequence[int]) -> tuple[Blocks | Chain, ...]:
-        """The constants of a pass over all nodes of these clients."""
-        key = tuple(clients)
-        if key not in self.operators:
-            graphs = [self.graphs[client] for client in clients]
-            self.operators[key], _ = fields(graphs, layers, 1.0, self.device, whole=True)
-        return self.operators[key]

@@ -82,14 +82,14 @@ class DropoutMasks:
         member = torch.arange(len(self.dropouts), device=device) * self.words
         word = (member + self.firsts[layer].repeat_interleave(self.seeds))[:, None]
         now = (self.step_count % self.prefetched_epochs).long().reshape(1)
+        raw = self.raw.view(torch.uint8 if self.kind == 1 else torch.int16)
+        drawn = raw.index_select(0, now).flatten()
+        at = word * 8 + place // 8 if self.kind == 1 else word * 4 + place
+        bits = drawn[at.clamp(max=len(drawn) - 1)]
         if self.kind == 1:
-            drawn = self.raw.view(torch.uint8).index_select(0, now).flatten()
-            at = (word * 8 + place // 8).clamp(max=len(drawn) - 1)
-            kept = drawn[at] >> (7 - place % 8).byte() & 1
+            kept = bits >> (7 - place % 8).byte() & 1
         else:
-            drawn = self.raw.view(torch.int16).index_select(0, now).flatten()
-            at = (word * 4 + place).clamp(max=len(drawn) - 1)
-            kept = (drawn[at].int() & 0xFFFF) >= self.threshold
+            kept = (bits.int() & 0xFFFF) >= self.threshold
         kept = kept.view(self.clients, self.seeds, height, width)
         real = torch.arange(height, device=device) < self.counts[layer][:, None]
         return kept * real[:, None, :, None]

@@ -4,18 +4,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from pace.params import Params
-from pace.training.optimiser import BETAS, EPS, Optimiser
+from pace.training.optimiser import BETAS, Optimiser
+from pace.training.optimiser import EPS as ADAM_EPS
 from pace.training.recipe import Recipe
 from pace_gpu.blocks import Chain, Sparse, beside
 from pace_gpu.kernels.products import gathered
+
+BETA1, BETA2, EPS = map(tl.constexpr, (*BETAS, ADAM_EPS))
 
 
 class DeviceOptimiser(Optimiser):
@@ -30,10 +31,8 @@ class DeviceOptimiser(Optimiser):
         self.corrections = corrections.to(self.values.device)  # of Adam's bias, by step
         memory = (self.values, self.mean, self.square, self.start)
         self.state = (*memory, self.corrections, self.step_count)
-        self.constants = (
-            *(recipe.rate, recipe.decay, recipe.momentum, self.pull),
-            *(recipe.optimiser == "adam", self.pull != 0, *BETAS, EPS),
-        )
+        kind = (recipe.optimiser == "adam", self.pull != 0)
+        self.constants = (recipe.rate, recipe.decay, recipe.momentum, self.pull, *kind)
 
     def step(self) -> None:
         count = self.values.numel() - self.apart
@@ -54,16 +53,7 @@ class DeviceOptimiser(Optimiser):
             num_warps=max(1, across // 128),
         )
 
-    def idle(self, count: int) -> Tensor:
-        """Where the first values of the start end if their gradient is zero in every step."""
-        out = torch.empty(count, device=self.start.device)
-        _idle[(triton.cdiv(count, 1024),)](
-            *(out, self.start, self.corrections, self.recipe.epochs, count, 1024), *self.constants
-        )
-        return out
 
-
-@dataclass(frozen=True, eq=False)
 class FusedFirstLayer:
     """P X in sparse factors whose gradient is stepped along at once, in place of being written down.
 
@@ -71,18 +61,11 @@ class FusedFirstLayer:
     steps: it decays by itself, in the same way at every client.
     """
 
-    factors: Chain
-    optimiser: DeviceOptimiser
-
-    def __post_init__(self) -> None:
-        self.optimiser.apart = self.optimiser.params["0.weight"].numel()
-
-    @property
-    def words(self) -> Sparse:
-        """X^T: a row for each input column of each client."""
-        matrix = self.factors.right.matrix
-        assert isinstance(matrix, Sparse)
-        return matrix.transposed
+    def __init__(self, factors: Chain, optimiser: DeviceOptimiser) -> None:
+        self.factors, self.optimiser = factors, optimiser
+        optimiser.apart = optimiser.params["0.weight"].numel()
+        assert isinstance(factors.right.matrix, Sparse)
+        self.words = factors.right.matrix.transposed  # X^T: a row for each column of each client
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return self.factors @ dense
@@ -97,10 +80,13 @@ class FusedFirstLayer:
         """Put the idle columns where they end."""
         clients = self.factors.left.clients
         weight = self.optimiser.values[: self.optimiser.apart].view(clients, -1)
-        idle = self.optimiser.idle(weight.shape[1])
+        recipe, start = self.optimiser.recipe, self.optimiser.start[: weight.shape[1]]
+        idle = DeviceOptimiser({"weight": start}, recipe)  # whose gradient stays zero
+        for _ in range(recipe.epochs):
+            idle.step()
         active = (self.words.lengths > 0).view(clients, -1, 1)
         rows = weight.view(*active.shape[:2], -1)
-        rows.copy_(torch.where(active, rows, idle.view(rows.shape[1:])))
+        rows.copy_(torch.where(active, rows, idle.values.view(rows.shape[1:])))
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -109,7 +95,6 @@ def _rows_step(
     models, means, squares, anchors, corrections, taken,
     count, width, R: tl.constexpr, E: tl.constexpr, ACROSS: tl.constexpr,
     rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
-    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
 ):  # fmt: skip
     place = tl.program_id(0) * R + tl.arange(0, R)
     there = place < count
@@ -120,7 +105,7 @@ def _rows_step(
     _step(
         at, there[:, None] & (across < width)[None, :], slope,
         models, means, squares, anchors, corrections, taken,
-        rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
+        rate, decay, momentum, pull, ADAM, PULLED,
     )  # fmt: skip
 
 
@@ -129,7 +114,6 @@ def _flat_step(
     slopes, models, means, squares, anchors, corrections, taken,
     since, count, BLOCK: tl.constexpr,
     rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
-    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
 ):  # fmt: skip
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = place < count
@@ -137,35 +121,14 @@ def _flat_step(
     slope = tl.load(slopes + at, mask=mask, other=0.0)
     _step(
         at, mask, slope, models, means, squares, anchors, corrections, taken,
-        rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
+        rate, decay, momentum, pull, ADAM, PULLED,
     )  # fmt: skip
-
-
-@triton.jit(do_not_specialize=["epochs", "count"])
-def _idle(
-    out, anchors, corrections, epochs, count, BLOCK: tl.constexpr,
-    rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
-    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
-):  # fmt: skip
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = at < count
-    start = tl.load(anchors + at, mask=mask, other=0.0)
-    value, nothing = start, start * 0.0
-    mean, square = nothing, nothing
-    for now in range(epochs):
-        first, second = tl.load(corrections + 2 * now), tl.load(corrections + 2 * now + 1)
-        value, mean, square = _stepped(
-            value, mean, square, nothing, start, first, second,
-            rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
-        )  # fmt: skip
-    tl.store(out + at, value, mask=mask)
 
 
 @triton.jit
 def _step(
     at, mask, slope, values, means, squares, starts, corrections, taken,
     rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
-    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
 ):  # fmt: skip
     """One step of the values at these places."""
     now = tl.load(taken).to(tl.int32)
@@ -176,7 +139,7 @@ def _step(
     start = tl.load(starts + at, mask=mask, other=0.0) if PULLED else value
     value, mean, square = _stepped(
         value, mean, square, slope, start, first, second,
-        rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
+        rate, decay, momentum, pull, ADAM, PULLED,
     )  # fmt: skip
     tl.store(values + at, value, mask=mask)
     tl.store(means + at, mean, mask=mask)
@@ -188,7 +151,6 @@ def _step(
 def _stepped(
     value, mean, square, slope, start, first, second,
     rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
-    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
 ):  # fmt: skip
     """A value and its memory after one step; `first` and `second` correct Adam's bias."""
     if PULLED:
