@@ -4,11 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
+from torch import Tensor
+from torch.nn.functional import one_hot
 
 from pace.task import (
     accuracy,
     calibration_error,
-    confusion,
+    counted,
     macro_f1,
     mean_auc,
     pooled,
@@ -16,6 +18,10 @@ from pace.task import (
     roc_auc,
     weighted_f1,
 )
+
+
+def confusion(guess: Tensor, truth: Tensor, classes: int) -> Tensor:
+    return counted(one_hot(guess, classes).float(), truth, classes)
 
 
 @given(st.integers(1, 60), st.integers(2, 8), st.integers(1, 8), st.integers(0, 9999))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,13 +69,12 @@ class Graph:
         _check_length("edge weights have", self.weights, self.edges.shape[1])
         _check_length("labels have", self.y, n)
         if self.weights is not None:
-            sound = torch.isfinite(self.weights) & (self.weights > 0)
-            if not sound.all():
-                edge = int((~sound).nonzero()[0])
-                source, target = self.edges[:, edge].tolist()
+            wrong = ~(torch.isfinite(self.weights) & (self.weights > 0))
+            if wrong.any():
+                (source, target), weight = self.edges[:, wrong][:, 0], self.weights[wrong][0]
                 raise GraphError(
-                    f"the edge from node {source} to node {target} weighs "
-                    f"{float(self.weights[edge])}: weights must be finite and above 0"
+                    f"the edge from node {source} to node {target} weighs {float(weight)}: "
+                    "weights must be finite and above 0"
                 )
         if int(self.y.min()) < UNKNOWN:
             raise GraphError(
@@ -119,23 +119,16 @@ class Graph:
         edges, weights = coalesced(edges, len(x), weights, directed=directed)
         if y.is_floating_point() or y.is_complex():
             raise GraphError(
-                f"labels are of type {str(y.dtype).removeprefix('torch.')}, as numbers to be predicted "
-                "are, which no model here learns: if they are classes, number them from 0 and give "
-                "whole numbers, y.long()"
+                f"labels are of type {str(y.dtype).removeprefix('torch.')}, and no model here predicts "
+                "numbers: if they are classes, number them from 0 and give y.long()"
             )
-        if y.ndim > 1 and y.numel() != len(x):
-            raise GraphError(
-                f"labels have shape {tuple(y.shape)}, several a node, which no model here learns: give "
-                "each node the number of one class"
-            )
-        features, labels = x.float().contiguous(), y.reshape(-1).long()
+        features, labels = x.float().contiguous(), y.long()
+        labels = labels.reshape(-1) if y.numel() == len(x) else labels
         masks = {"train": train, "val": val, "test": test}
         return cls(features, edges, labels, **masks, weights=weights, directed=directed)
 
     @classmethod
-    def from_pyg(
-        cls, data: Data, *, directed: bool | None = None, ignore_edge_attr: bool = False
-    ) -> Graph:
+    def from_pyg(cls, data: Data, *, directed: bool | None = None) -> Graph:
         """A PyG `Data` with `x`, `edge_index` and, if it has them, `y`, `edge_weight` and its masks.
 
         Without `y` no node has a label: such a graph can be predicted, not trained on. Nothing is
@@ -145,38 +138,30 @@ class Graph:
         Args:
             data: the graph.
             directed: keep directions (True), or let every edge go both ways (False).
-            ignore_edge_attr: take the graph without its `edge_attr`.
         Raises:
             GraphError: says what is missing, or what there is that would be lost.
         """
         for name in ("x", "edge_index"):
             if getattr(data, name, None) is None:
                 raise GraphError(f"the PyG data has no `{name}`: a graph needs x and edge_index")
-        if getattr(data, "edge_attr", None) is not None and not ignore_edge_attr:
+        if getattr(data, "edge_attr", None) is not None:
             raise GraphError(
                 "the PyG data has `edge_attr`, which no model here reads: put weights into "
-                "`edge_weight`, or leave them out with Graph.from_pyg(data, ignore_edge_attr=True)"
+                "`edge_weight`, or set data.edge_attr = None"
             )
         weights = getattr(data, "edge_weight", None)
         if directed is None and not _goes_both_ways(data.edge_index, len(data.x), weights):
             raise GraphError(
                 "edges of the PyG data go one way, or weigh more one way than the other: say "
-                "Graph.from_pyg(data, directed=True) to keep directions, or directed=False to let "
-                "every edge go both ways"
+                "Graph.from_pyg(data, directed=True) to keep directions, else directed=False"
             )
         x = data.x if getattr(data.x, "layout", None) is torch.strided else data.x.to_dense()
         labels = getattr(data, "y", None)
         if labels is None:
             labels = torch.full((len(x),), UNKNOWN)
         masks = {name: getattr(data, f"{name}_mask", None) for name in MASKS}
-        for name, mask in masks.items():
-            if mask is not None and mask.ndim != 1:
-                raise GraphError(
-                    f"`{name}_mask` has shape {tuple(mask.shape)}, several splits: choose one, "
-                    f"data.{name}_mask = data.{name}_mask[:, 0]"
-                )
-        kept = bool(directed)
-        return cls.build(x, data.edge_index, labels, **masks, weights=weights, directed=kept)
+        how: dict[str, Any] = {"weights": weights, "directed": bool(directed)}
+        return cls.build(x, data.edge_index, labels, **masks, **how)
 
     def to_pyg(self) -> Data:
         """The same graph for PyG."""
@@ -284,7 +269,7 @@ def coalesced(
     keys = torch.cat([first * nodes + second for first, second in ways])
     del source, target, ways
     if weights is None:
-        pairs, means = _distinct(keys), None
+        pairs, means = torch.from_numpy(np.unique(keys.cpu().numpy())).to(keys.device), None
     else:
         pairs, index, count = torch.unique(keys, return_inverse=True, return_counts=True)
         given = weights[keep].double().repeat(1 if directed else 2)
@@ -292,26 +277,12 @@ def coalesced(
     return torch.stack([pairs // max(1, nodes), pairs % max(1, nodes)]), means
 
 
-def _distinct(keys: Tensor) -> Tensor:
-    """The different numbers among these, in order, which are sorted where they lie.
-
-    `torch.unique` would take three times their memory: of edges there are many.
-    """
-    here = keys.cpu()
-    ordered = here.numpy()
-    ordered.sort()
-    first = torch.from_numpy(ordered[1:] != ordered[:-1])
-    return torch.cat([here[:1], here[1:][first]]).to(keys.device)
-
-
 def _goes_both_ways(edges: Tensor, nodes: int, weights: Tensor | None) -> bool:
     """Whether building the graph with and without directions gives the same edges and weights."""
-    if edges.ndim != 2 or not edges.numel():
-        return True
     one, other = (coalesced(edges, nodes, weights, directed=way) for way in (True, False))
-    if not torch.equal(one[0], other[0]):
-        return False
-    return one[1] is None or other[1] is None or torch.allclose(one[1], other[1], rtol=1e-6)
+    if not torch.equal(one[0], other[0]) or one[1] is None or other[1] is None:
+        return torch.equal(one[0], other[0])
+    return torch.allclose(one[1], other[1], rtol=1e-6)
 
 
 def expect_graph(value: object) -> None:
@@ -326,8 +297,7 @@ def expect_graph(value: object) -> None:
 def induced(graph: Graph, clients: Sequence[Any]) -> list[Graph]:
     """The subgraph of every client, masks included; edges between clients vanish.
 
-    One pass over the edges for all clients together: nodes are renumbered so that each client's are
-    consecutive, edges sorted once by their new ends and cut where the next client begins.
+    In one pass: nodes are renumbered client by client, and edges sorted once by their new ends.
     """
     lists = [torch.as_tensor(nodes, dtype=torch.int64) for nodes in clients]
     order = torch.cat(lists)

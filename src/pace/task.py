@@ -37,13 +37,8 @@ def called(logits: Tensor) -> Tensor:
 
 
 def counted(logits: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """All that scores are made of: how many nodes of each class were called what."""
-    return confusion(called(logits), labels, classes)
-
-
-def confusion(predicted: Tensor, truth: Tensor, classes: int) -> Tensor:
-    """Counts[t, p]: how many nodes of class t were called p."""
-    cells = torch.bincount(truth * classes + predicted, minlength=classes * classes)
+    """All that scores are made of, counts[t, p]: how many nodes of class t were called p."""
+    cells = torch.bincount(labels * classes + called(logits), minlength=classes * classes)
     return cells.reshape(classes, classes)
 
 

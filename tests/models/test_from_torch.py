@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 from pace.errors import NotAllowedError, SettingError
+from pace.io import allow
 from pace.jobs import explain
 from pace.jobs.disclosure import disclosure
 from pace.jobs.job import Job, read_job, write_job
 from pace.merging.moments import propagated, raw
 from pace.methods import Pace, make
-from pace.models import GAT, GCN, Model, allow, from_torch, kind_of
+from pace.models import GAT, GCN, Model, from_torch, kind_of
 from pace.models import make as make_model
 from pace.protocol import steps
 from pace.protocol.federation import Federation

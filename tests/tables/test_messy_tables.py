@@ -382,5 +382,5 @@ def test_edges_with_features_and_graphs_without_labels_are_told_what_pace_does_n
     file.write_graph(tmp_path / "mine.graph", made.dataset)
     read = file.read_graph(tmp_path / "mine.graph")
     assert (read.classes, read.graph.nodes) == (0, 3)
-    with pytest.raises(GraphError, match="classes of nodes, neither numbers nor links"):
+    with pytest.raises(GraphError, match="has no labels: import it with --label"):
         divide(read, "louvain", clients=2)

@@ -18,7 +18,7 @@ from pace.datasets.partition import (
     DATA_SEED,
     Division,
     client_graphs,
-    computed,
+    communities,
     describe_clients,
     divide,
     generator,

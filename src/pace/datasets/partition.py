@@ -5,13 +5,10 @@ A division is written as the `pace-partition-1` JSON of the reference partitions
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
@@ -20,7 +17,6 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from pace.datasets.benchmarks import cache_folder
 from pace.datasets.dataset import RATIOS, Dataset, Names
 from pace.datasets.file import SUFFIX, write_graph
 from pace.errors import GraphError, SettingError
@@ -32,7 +28,6 @@ CLIENTS = 10
 DATA_SEED = 2024
 RESOLUTION = 1.0  # of Louvain's modularity
 DELTA = 20  # the slack below the target at which communities are cut, and above it when packing
-REMEMBERED = 1000  # nodes of a graph whose communities are worth a file in the cache
 PATIENCE = 1000  # advances of the cursor before a group is placed regardless
 ALPHA = 0.5  # of the Dirichlet distribution
 ATTEMPTS, SMALLEST = 101, 5  # draws, until the smallest client has so many nodes
@@ -117,10 +112,7 @@ def divide(
     if not 0 <= data_seed < 2**32:
         raise SettingError(f"the data seed is {data_seed}, expected 0 to {2**32 - 1}")
     if not dataset.classes:
-        raise GraphError(
-            f"{dataset.name} has no labels: PACE learns classes of nodes, neither numbers nor links; "
-            "import it with --label COLUMN"
-        )
+        raise GraphError(f"{dataset.name} has no labels: import it with --label COLUMN")
     random = generator(data_seed)
     deal = PARTITIONS.prepare(partition, dataset=dataset, clients=clients, random=random)
     held = list(deal())
@@ -187,8 +179,7 @@ def by_metis(dataset: Dataset, clients: int) -> Sequence[Nodes]:
     try:
         import pymetis
     except ImportError:
-        remedy = "pip install 'pace-fgl[research]'"
-        raise SettingError(f"the partition metis needs pymetis: {remedy}") from None
+        raise _needs("metis", "pymetis") from None
     source, target = dataset.graph.edges.numpy()  # sorted, so that neighbours come in order
     starts = np.searchsorted(source, np.arange(dataset.graph.nodes + 1))
     _, part = pymetis.part_graph(clients, pymetis.CSRAdjacency(starts, target))
@@ -233,10 +224,7 @@ def by_dirichlet(
 def by_column(dataset: Dataset) -> Sequence[Nodes]:
     """The user's own assignment, each client's nodes in the order of the table."""
     if dataset.owner is None:
-        raise SettingError(
-            f"the partition column needs to know each node's client, which {dataset.name} does "
-            "not say: import your graph with --client COLUMN"
-        )
+        raise SettingError(f"{dataset.name} has no clients: import it with --client COLUMN")
     owner = dataset.owner.numpy()
     return [np.flatnonzero(owner == client) for client in range(int(owner.max()) + 1)]
 
@@ -249,50 +237,33 @@ def by_louvain(dataset: Dataset, clients: int) -> list[list[int]]:
     edges, nodes = dataset.stored, dataset.graph.nodes
     groups: dict[int, list[int]] = {}  # communities by first appearance, each in ascending order
     side = int(edges.max()) + 1 if edges.numel() else 0
-    labels = remembered(edges.numpy(), side).tolist() if side else []
+    labels = communities(edges.numpy(), side).tolist() if side else []
     for node, label in enumerate(labels):
         groups.setdefault(label, []).append(node)
     # The matrix ends at the last node with an edge: those behind it are communities of their own.
-    communities = [*groups.values(), *([node] for node in range(side, nodes))]
-    cuts = cut(communities, max(1, nodes // clients - DELTA))
+    every = [*groups.values(), *([node] for node in range(side, nodes))]
+    cuts = cut(every, max(1, nodes // clients - DELTA))
     cuts.sort(key=len, reverse=True)  # stable: equal sizes stay in order
     return pack(cuts, clients, target=nodes // clients, delta=DELTA)
 
 
-def remembered(edges: Array, side: int) -> Array:
-    """Each node's community, from the cache if these very edges were looked at before.
-
-    Importing scikit-network takes half a second, a tenth of a warm `pace run --dataset cora`.
-    """
+def communities(edges: Array, side: int) -> Array:
+    """Each node's community by scikit-network's Louvain."""
     try:
-        version = metadata.version("scikit-network")
-    except metadata.PackageNotFoundError:
-        raise SettingError(
-            "the partition louvain needs scikit-network: pip install 'pace-fgl[research]', or choose "
-            "the partition dirichlet"
-        ) from None
-    if side < REMEMBERED:
-        return computed(edges, side)
-    key = hashlib.sha256(f"{side} {RESOLUTION} {version} ".encode() + edges.tobytes()).hexdigest()
-    kept = cache_folder() / "louvain" / f"{key}.labels"
-    with suppress(OSError, ValueError):
-        content = kept.read_bytes()
-        if len(content) == 8 * side:
-            return np.frombuffer(content, dtype="<i8").astype(np.int64)
-    labels = computed(edges, side)
-    with suppress(OSError):  # without a cache the next start is slower
-        atomic.write(kept, labels.astype("<i8").tobytes())
-    return labels
-
-
-def computed(edges: Array, side: int) -> Array:
-    """scikit-network's Louvain."""
-    from sknetwork.clustering import Louvain
-
+        from sknetwork.clustering import Louvain
+    except ImportError:
+        raise _needs("louvain", "scikit-network") from None
     ones = np.ones(edges.shape[1])
     adjacency = sparse.csr_matrix((ones, (edges[0], edges[1])), shape=(side, side))
     labels: Array = Louvain(modularity="newman", resolution=RESOLUTION).fit_predict(adjacency)
-    return labels.astype(np.int64)
+    return labels
+
+
+def _needs(partition: str, library: str) -> SettingError:
+    return SettingError(
+        f"the partition {partition} needs {library}: pip install 'pace-fgl[research]', or choose the "
+        "partition dirichlet"
+    )
 
 
 def cut(groups: list[list[int]], cap: int) -> list[list[int]]:
@@ -357,48 +328,35 @@ def write_partition(path: Path, dataset: Dataset, division: Division) -> None:
 
 def read_partition(path: str | Path, dataset: Dataset) -> Division:
     """The client graphs that a partition file makes of the dataset, if it fits it."""
-    remedy = "make it with `pace partition`"
+    title, count = dataset.title or dataset.name, dataset.graph.nodes
     try:
         content = untrusted.json(untrusted.read(Path(path), LARGEST))
-        clients = [
-            {kind: client[kind] for kind in ("nodes", *MASKS)} for client in content["clients"]
-        ]
-        if any(
-            type(node) is not int for client in clients for kind in client.values() for node in kind
-        ):
-            raise ValueError("a node is not a whole number")
-        stated = content["format"], content["num_nodes"], content["dataset"]
-    except OSError as error:
-        raise SettingError(
-            f"cannot read the partition {path} ({error.strerror}): {remedy}"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise SettingError(f"{path} is not a partition ({error!r}): {remedy}") from error
-    title, count = dataset.title or dataset.name, dataset.graph.nodes
-    if stated != (FORMAT, count, title):
-        raise SettingError(
-            f"{path} is a {stated[0]} of {stated[2]} with {stated[1]!r} nodes, expected a {FORMAT} "
-            f"of {title} with {count}: use the dataset it was made of"
+        stated, clients = (
+            [content[key] for key in ("format", "dataset", "num_nodes")],
+            content["clients"],
         )
-    held = [client["nodes"] for client in clients]
-    if not all(held):
-        raise SettingError(f"{path} has a client without nodes: leave it out")
-    if sorted(node for nodes in held for node in nodes) != list(range(count)):
-        raise SettingError(f"{path} does not give every node to exactly one client: make it again")
-    graphs = []
-    for graph, client in zip(induced(dataset.graph, held), clients, strict=True):
-        index = {node: number for number, node in enumerate(client["nodes"])}
-        if not all(index.keys() >= set(client[mask]) for mask in MASKS):
-            raise SettingError(f"{path} has masks with nodes of other clients: make it again")
-        graphs.append(with_masks(graph, [[index[node] for node in client[mask]] for mask in MASKS]))
+        if stated != [FORMAT, title, count]:
+            raise ValueError(f"it is one of {stated}: use the dataset it was made of")
+        held = [client["nodes"] for client in clients]
+        owned = [node for nodes in held for node in nodes]
+        whole = all(type(node) is int for node in owned) and all(held)
+        if not whole or sorted(owned) != list(range(count)):
+            raise ValueError("it does not give every node to exactly one client, or a client none")
+        graphs = []
+        for graph, client in zip(induced(dataset.graph, held), clients, strict=True):
+            index = {node: number for number, node in enumerate(client["nodes"])}
+            masks = [[index[node] for node in client[mask]] for mask in MASKS]
+            graphs.append(with_masks(graph, masks))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        expected = f"a partition of {title}'s {count} nodes ({error!r})"
+        raise SettingError(f"{path} is not {expected}: make it with `pace partition`") from error
     return Division(graphs, nodes=held, dataset=dataset, partition=str(path), data_seed=None)
 
 
 def write_graphs(folder: Path, dataset: Dataset, division: Division) -> list[Path]:
     """Write `NAME.graph` for each client, as if it had imported its own, with the dataset's names.
 
-    A client without a name is `client-0`, `client-1`, … A name comes from the dataset's
-    file: what could leave the folder, or be no file's name, is replaced by underscores.
+    What could leave the folder, or be no file's name, is replaced by underscores.
     """
     names = dataset.names.clients
     if len(names) != len(division):

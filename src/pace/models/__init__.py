@@ -1,12 +1,11 @@
 """What a client trains: networks as functions of their parameters. A new one is a line of `registry`."""
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from pace.errors import SettingError
-from pace.io import allow, split_settings
+from pace.io import split_settings
 from pace.models.base import Drop, Field, Model, Network, Pass, Rows, identity
 from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
@@ -38,15 +37,7 @@ def parse_model(text: str) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a model in a command, such as `gat:heads=4`."""
     name, given = split_settings(text)
     kind = MODELS.listed(name)
-    if hasattr(MODELS.factory(kind), "sized"):
-        return MODELS.parse(text)
-    if given:
-        raise _no_settings(kind)
-    return kind, {}
-
-
-def _no_settings(kind: str) -> SettingError:
-    return SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
+    return MODELS.parse(text) if hasattr(MODELS.factory(kind), "sized") else (kind, dict(given))
 
 
 def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> Model:
@@ -54,7 +45,7 @@ def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> M
     kind, settings = parse_model(text)
     factory: Any = MODELS.factory(kind)
     if not hasattr(factory, "sized"):
-        return _from_factory(kind, factory, features, classes)
+        return _from_factory(kind, (features, classes), settings)
     model: Model = factory.sized(features, hidden, layers, classes, **settings)
     return model
 
@@ -63,18 +54,19 @@ def make(kind: str, widths: Sequence[int], dropout: float = 0.5, **settings: Any
     """The model of that kind; one that PACE does not ship must be allowed here."""
     factory = MODELS.factory(kind)
     if not hasattr(factory, "sized"):
-        if settings.keys() - {"structure"} or len(widths) != 2:
-            raise _no_settings(kind)
-        return _from_factory(kind, factory, *widths)
+        settings.pop("structure", None)
+        return _from_factory(kind, widths, settings)
     _, settings = MODELS.parse(kind, settings)
     model: Model = factory(tuple(widths), dropout, **settings)
     return model
 
 
-def _from_factory(kind: str, factory: Any, features: int, classes: int) -> TorchModel:
+def _from_factory(kind: str, widths: Sequence[int], settings: Mapping[str, Any]) -> TorchModel:
     """The model of a function, not a class of models, that gives a torch module."""
+    if settings or len(widths) != 2:
+        raise SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
     try:
-        return from_torch(factory, features, classes, name=MODELS.code(kind) or kind)
+        return from_torch(MODELS.factory(kind), *widths, name=MODELS.code(kind) or kind)
     except TypeError as error:
         raise SettingError(
             f"the model {kind!r} cannot be made ({error}): expected a class or a function of features "

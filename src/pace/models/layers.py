@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from itertools import pairwise
@@ -215,22 +215,20 @@ class Layered(Sized):
         for layer in self.layout:
             parts: list[tuple[Rows, Tensor, Tensor]] = []
             for linear in layer.weights:
+                rows: Rows
                 weight = params[linear.weight].t()
-                rows: Rows | None = hidden
                 if hidden is None:
                     rows = self.first(graph) if linear.travels else features(graph)
                 elif linear.travels:
-                    thin, along = partial(_thinner, hidden, weight), [self.operator(graph)]
-                    rows = graph.stored_product(
-                        f"{name}-{linear.name}", linear.fan_out, thin, along
-                    )
+                    thin, at = partial(_thinner, hidden, weight), f"{name}-{linear.name}"
+                    rows = graph.stored_product(at, linear.fan_out, thin, [self.operator(graph)])
                     weight = torch.eye(linear.fan_out)
+                else:
+                    rows = hidden
                 bias = params[f"{linear.name}.bias"] if linear.bias else torch.zeros(())
-                assert rows is not None
                 parts.append((rows, weight, bias))
-            output = partial(_added, parts)
-            hidden = Later(partial(_positive, output))
-        return Later(output)
+            hidden = Later(partial(_added, parts, positive=True))
+        return Later(partial(_added, parts))
 
 
 def _thinner(rows: Rows, weight: Tensor, nodes: Tensor, columns: slice) -> Tensor:
@@ -238,14 +236,13 @@ def _thinner(rows: Rows, weight: Tensor, nodes: Tensor, columns: slice) -> Tenso
     return rows[nodes] @ weight[:, columns]
 
 
-def _positive(output: Callable[[Tensor], Tensor], nodes: Tensor) -> Tensor:
-    return output(nodes).relu()
-
-
-def _added(parts: Sequence[tuple[Rows, Tensor, Tensor]], nodes: Tensor) -> Tensor:
-    """Σ H W^T + 1 b^T at some nodes."""
+def _added(
+    parts: Sequence[tuple[Rows, Tensor, Tensor]], nodes: Tensor, *, positive: bool = False
+) -> Tensor:
+    """Σ H W^T + 1 b^T at some nodes, perhaps after a ReLU."""
     outputs = [rows[nodes] @ weight + bias for rows, weight, bias in parts]
-    return sum(outputs[1:], start=outputs[0])
+    total = sum(outputs[1:], start=outputs[0])
+    return total.relu() if positive else total
 
 
 def glorot(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,17 +14,9 @@ STEPS = 200  # of the optimiser, at most
 def logistic_regression(x: Tensor, labels: Tensor, classes: int, penalty: float) -> Tensor:
     """The minimiser of mean cross-entropy + penalty / 2 · ‖weights‖², (features + 1, classes).
 
-    The last row is the intercept, which is not penalised. Computed in float64 by L-BFGS; the problem is
-    convex. scikit-learn's C is 1 / (nodes · penalty).
-
-    Args:
-        x: features of the labelled nodes, (nodes, features).
-        labels: their classes, (nodes,).
-        classes: how many there are.
-        penalty: above 0.
-
-    Returns:
-        Weights; `affine(x, weights)` are the logits.
+    `x` are the features of labelled nodes, `affine(x, weights)` the logits. The last row is the
+    intercept, which is not penalised. Computed in float64 by L-BFGS; the problem is convex.
+    scikit-learn's C is 1 / (nodes · penalty).
     """
     from scipy.optimize import minimize  # half a second to import
 
@@ -36,9 +29,9 @@ def logistic_regression(x: Tensor, labels: Tensor, classes: int, penalty: float)
         assert weights.grad is not None
         return float(value.detach()), weights.grad.flatten().numpy()
 
-    start = torch.zeros(shape[0] * classes, dtype=torch.float64).numpy()
     options = {"maxiter": STEPS, "ftol": 1e-12, "gtol": 1e-7}
     solver: Any = minimize  # whose types know no function with its gradient
+    start = np.zeros(shape[0] * classes)
     solution = solver(objective, start, jac=True, method="L-BFGS-B", options=options)
     return torch.from_numpy(solution.x).reshape(shape)
 

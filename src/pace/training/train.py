@@ -9,17 +9,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models import (
-    FITS,
-    GCN,
-    Network,
-    Refitted,
-    fit_of,
-    fitted_on,
-    joined,
-    regrouped,
-    trained_fits,
-)
+from pace.models import FITS, GCN, Network, Refitted, refitted
 from pace.params import Params
 from pace.task import loss
 from pace.training.cohorts import Checkpoints, gpu_cohort
@@ -29,6 +19,10 @@ from pace.training.recipe import Recipe
 
 Progress = Callable[[int], None]
 Learn = Callable[[Params, int], dict[str, Tensor]]  # (W_0, seed) -> W_L
+
+
+def silent(done: int) -> None:
+    """Progress that nobody watches."""
 
 
 def train(
@@ -45,7 +39,7 @@ def train(
     A client without training nodes has nothing to learn and keeps the start. What a client learns
     depends on its graph, the federation and the seed: its dropout is its own.
     """
-    return learner(graph, model, recipe, progress or (lambda epoch: None))(start, seed)
+    return learner(graph, model, recipe, progress or silent)(start, seed)
 
 
 def train_cohort(
@@ -55,7 +49,7 @@ def train_cohort(
     *,
     recipe: Recipe,
     device: torch.device | str = "cpu",
-    progress: Progress = lambda seed: None,
+    progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
@@ -76,11 +70,10 @@ def train_cohort(
             checkpoints.write(graphs[client], seed, learnt[seed][client])
         progress(seed)
 
-    for client, graph in enumerate(graphs if checkpoints else ()):
-        for seed in starts:
-            if checkpoints and (earlier := checkpoints.read(graph, seed)):
-                learnt[seed][client] = earlier
-                progress(seed)
+    for client, seed in product(range(len(graphs)), starts):
+        if checkpoints and (earlier := checkpoints.read(graphs[client], seed)):
+            learnt[seed][client] = earlier
+            progress(seed)
     waiting = {
         client: missing
         for client in range(len(graphs))
@@ -90,12 +83,13 @@ def train_cohort(
     # A clipped step needs the norm of one client's gradient.
     cohort = gpu_cohort(device) if recipe.clip is None and has_closed_form(model, recipe) else None
     if cohort is not None:
+        untrained = {
+            client: graphs[client] for client in waiting if len(waiting[client]) == len(starts)
+        }
         at_once = {
             client: graph
-            for client, graph in enumerate(graphs)
-            if len(waiting.get(client, ())) == len(starts)
-            and graph.train.any()
-            and cohort.knows(graph)
+            for client, graph in untrained.items()
+            if graph.train.any() and cohort.knows(graph)
         }
         batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one
@@ -119,21 +113,22 @@ def _train_refits(
     **how: Any,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train_cohort` of each fit; models are counted as done with the last."""
-    grouped = [regrouped(graph) for graph in graphs]
+    grouped = [refitted.regrouped(graph) for graph in graphs]
+    trained = [refitted.trained_fits(graph) for graph in grouped]
     learnt: dict[int, list[dict[str, Params]]] = {seed: [{} for _ in graphs] for seed in starts}
     for fits in (FITS, FITS[:1]):
-        clients = [client for client, graph in enumerate(grouped) if trained_fits(graph) == fits]
+        clients = [client for client, wanted in enumerate(trained) if wanted == fits]
         for fit in fits:
             models = train_cohort(
-                [fitted_on(grouped[client], fit) for client in clients],
+                [refitted.fitted_on(grouped[client], fit) for client in clients],
                 model.inner,
-                {seed: fit_of(start, fit) for seed, start in starts.items()},
-                progress=progress if fit == fits[-1] else lambda seed: None,
+                {seed: refitted.fit_of(start, fit) for seed, start in starts.items()},
+                progress=progress if fit == fits[-1] else silent,
                 **how,
             )
-            for seed, client in product(starts, range(len(clients))):
-                learnt[seed][clients[client]][fit] = models[seed][client]
-    return {seed: [joined(fits) for fits in clients] for seed, clients in learnt.items()}
+            for seed, (index, client) in product(starts, enumerate(clients)):
+                learnt[seed][client][fit] = models[seed][index]
+    return {seed: list(map(refitted.joined, clients)) for seed, clients in learnt.items()}
 
 
 def has_closed_form(model: Network, recipe: Recipe) -> TypeGuard[GCN]:
@@ -143,24 +138,19 @@ def has_closed_form(model: Network, recipe: Recipe) -> TypeGuard[GCN]:
     return isinstance(model, GCN) and isinstance(recipe.penalty, Proximal | None)
 
 
-def learner(
-    graph: Graph, model: Network, recipe: Recipe, progress: Progress = lambda epoch: None
-) -> Learn:
+def learner(graph: Graph, model: Network, recipe: Recipe, progress: Progress = silent) -> Learn:
     """How one client trains from any start: in closed form if there is one, else by autograd."""
-    device = graph.x.device
     if isinstance(model, Refitted):
-        silent: Progress = lambda epoch: None  # noqa: E731 - a bar counts the last fit's epochs
-        fits, graph = trained_fits(graph), regrouped(graph)
-        parts = {
-            fit: learner(
-                fitted_on(graph, fit), model.inner, recipe, progress if fit == fits[-1] else silent
-            )
-            for fit in fits
-        }
-        return lambda start, seed: joined(
-            {fit: learn(fit_of(start, fit), seed) for fit, learn in parts.items()}
+        fits, graph = refitted.trained_fits(graph), refitted.regrouped(graph)
+        parts = {}
+        for fit in fits:  # a bar counts the last one's epochs
+            told = progress if fit == fits[-1] else silent
+            parts[fit] = learner(refitted.fitted_on(graph, fit), model.inner, recipe, told)
+        return lambda start, seed: refitted.joined(
+            {fit: learn(refitted.fit_of(start, fit), seed) for fit, learn in parts.items()}
         )
     if not graph.train.any():
+        device = graph.x.device
         return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
     if has_closed_form(model, recipe):
         return closed_form(graph, model, recipe, progress)
