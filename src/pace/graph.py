@@ -160,8 +160,8 @@ class Graph:
         if labels is None:
             labels = torch.full((len(x),), UNKNOWN)
         masks = {name: getattr(data, f"{name}_mask", None) for name in MASKS}
-        how: dict[str, Any] = {"weights": weights, "directed": bool(directed)}
-        return cls.build(x, data.edge_index, labels, **masks, **how)
+        kept = bool(directed)
+        return cls.build(x, data.edge_index, labels, **masks, weights=weights, directed=kept)
 
     def to_pyg(self) -> Data:
         """The same graph for PyG."""

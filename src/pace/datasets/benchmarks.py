@@ -31,7 +31,6 @@ PUBLISHED = {  # where PyG does not download
     "OGB": "arxiv.zip of the Open Graph Benchmark",
     "Twitch": "data/twitch of the GitHub repository CUAI/Non-Homophily-Benchmarks",
 }
-PYG = {"Heterophilous": "HeterophilousGraphDataset"}  # classes that are not called as the folder
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,9 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
     facts = [str(raw.resolve()), *((part, s.st_size, s.st_mtime_ns) for s, part in stats)]
     fingerprint = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
     kept = cache_folder() / "datasets" / f"{name}-{fingerprint}{file.SUFFIX}"
-    dataset = None
-    with suppress(GraphError):  # it is not there, or of an older format
+    try:
         dataset = file.read_graph(kept)
-    if dataset is None:
+    except GraphError:  # it is not there, or of an older format
         dataset = process(name, raw)
         with suppress(OSError):  # without a cache the next start is slower, that is all
             file.write_graph(kept, dataset, compact=False)
@@ -200,9 +198,9 @@ def data_root(given: str | Path | None = None) -> Path:
         return cache_folder()
     root = Path(chosen).expanduser()
     if not root.is_dir():
+        option = "--data-root" if given else "PACE_DATA"
         raise SettingError(
-            f"{'--data-root' if given else 'PACE_DATA'} is {root}, which is not a folder: create it, "
-            "or name the folder that holds the benchmarks"
+            f"{option} is {root}, which is not a folder: name that of the benchmarks"
         )
     return root
 
@@ -232,22 +230,17 @@ def locate(known: Benchmark, root: Path) -> Path | None:
 def download(known: Benchmark, root: Path) -> Path:
     """Fetch the raw files with PyG into the root, or into the cache where the root is read-only."""
     folder = (root if writable(root) else cache_folder()) / known.home
-    remedy = (
-        f"put {', '.join(known.files)} into {root / known.home}, or name the folder that has them "
-        "with --data-root or PACE_DATA"
-    )
-    if source := PUBLISHED.get(known.family):
-        raise SettingError(
-            f"{known.title} is not in {root}: {remedy} "
-            f"(they are in {source}, which PyG does not download)"
-        )
     try:
+        if source := PUBLISHED.get(known.family):
+            raise OSError(f"PyG does not know {source}")
         with tempfile.TemporaryDirectory() as arriving:
             for name in known.files:
                 atomic.write(folder / name, fetch(known, name, Path(arriving)))
     except OSError as error:
         raise SettingError(
-            f"{known.title} is not in {root} and was not downloaded ({error}): {remedy}"
+            f"{known.title} is not in {root} and was not downloaded ({error}): put "
+            f"{', '.join(known.files)} into {root / known.home}, or name the folder that has them "
+            "with --data-root or PACE_DATA"
         ) from error
     return folder
 
@@ -257,6 +250,7 @@ def fetch(known: Benchmark, name: str, folder: Path) -> bytes:
     from torch_geometric import datasets
     from torch_geometric.io import fs
 
-    address = getattr(datasets, PYG.get(known.family, known.family)).url.rstrip("/")
+    kind = "HeterophilousGraphDataset" if known.family == "Heterophilous" else known.family
+    address = getattr(datasets, kind).url.rstrip("/")
     fs.cp(f"{address}/{name}", str(folder), log=False)
     return (folder / name).read_bytes()

@@ -44,6 +44,7 @@ HEADER = 64 * 2**20  # bytes; a million feature names fit
 ROOM, ROOM_PER_BYTE = 2**26, 2**10  # bytes of features that a file may unfold to
 CLASSES = 2**16
 CSR = ("values", "indices", "indptr")
+WRONG = (TypeError, ValueError, AttributeError, RuntimeError)  # of parts that do not fit
 TENSORS = {"edges", "y", "x", "split", "owner", "ids", "weights", *(f"x.{part}" for part in CSR)}
 
 
@@ -120,10 +121,8 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     if names.nodes:
         ids = bytearray(json.dumps(names.nodes).encode())
         tensors["ids"] = torch.frombuffer(ids, dtype=torch.uint8)
-    own: dict[str, Any] = {
-        key: getattr(dataset, key) for key in ("name", "title", "classes", "ratios")
-    }
-    own |= {"features": graph.features, "directed": graph.directed, "mapping": dataset.mapping}
+    own = {key: getattr(dataset, key) for key in ("name", "title", "classes", "ratios", "mapping")}
+    own |= {"features": graph.features, "directed": graph.directed}
     header = Header(FORMAT, **own, names=replace(names, nodes=()))
     about = {"pace": json.dumps(records.plain_record(header))}
     atomic.write(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
@@ -142,44 +141,31 @@ def graph_sizes(path: Path) -> tuple[int, int, int]:
 
 def read_graph(path: Path) -> Dataset:
     """The dataset of a .graph file; anything else is refused with one sentence."""
+    remedy = "make it again with `pace graph import`"
     if not path.exists():
         raise GraphError(f"{path} not found: make it with `pace graph import`")
     if path.is_dir():
-        raise GraphError(
-            f"{path} is a folder, as graphs larger than memory are: `pace client` takes it, and "
-            "everything else a .graph file"
-        )
+        raise GraphError(f"{path} is a folder, which `pace client` takes: give a .graph file")
     try:
         with untrusted.open_regular(path) as file:
             size, length = untrusted.size_of(file), int.from_bytes(file.read(8), "little")
             if length > HEADER:  # the library would read 100 MB of it
-                raise GraphError(
-                    f"{path} is not a .graph file (its header would have {length:,} bytes, expected "
-                    f"at most {HEADER:,}): make one of tables with `pace graph import`"
-                )
+                raise ValueError(f"a header of {length:,} bytes")
             # By its descriptor: a FIFO that is put in the file's place meanwhile is not opened.
             with safe_open(f"/dev/fd/{file.fileno()}", framework="pt") as opened:
                 about = untrusted.json((opened.metadata() or {}).get("pace", "{}"))
-                if about.get("format") != FORMAT:
-                    remedy = "make it again with `pace graph import`"
-                    raise GraphError(
-                        f"{path} {records.other_format(about.get('format'), FORMAT, remedy)}"
-                    )
+                if (stated := about.get("format")) != FORMAT:
+                    raise GraphError(f"{path} {records.other_format(stated, FORMAT, remedy)}")
                 present = TENSORS.intersection(opened.keys())
                 tensors = {name: opened.get_tensor(name) for name in present}
         header = records.read_record(Header, about)
         if records.plain_record(header) != about:
-            raise GraphError(f"{path} has a header that is not ours: make it again")
+            raise ValueError("a header that is not ours")
         return _dataset(path, size, header, tensors)
-    except (SafetensorError, OSError) as error:
-        raise GraphError(
-            f"{path} is not a .graph file, or it was cut short ({error}): "
-            "make it again with `pace graph import`"
-        ) from error
     except GraphError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise GraphError(f"{path} is damaged ({error!r}): make it again") from error
+    except (SafetensorError, OSError, LookupError, *WRONG) as error:
+        raise GraphError(f"{path} is not a .graph file ({error}): {remedy}") from error
 
 
 def _dataset(path: Path, size: int, header: Header, tensors: dict[str, Tensor]) -> Dataset:
@@ -192,10 +178,7 @@ def _dataset(path: Path, size: int, header: Header, tensors: dict[str, Tensor]) 
         raise GraphError(f"{path} declares {header.classes} classes, expected 1 to {CLASSES:,}")
     if "x" not in tensors:
         if 4 * len(y) * header.features > (room := ROOM + ROOM_PER_BYTE * size):
-            raise GraphError(
-                f"{path} declares {header.features} features for {len(y)} nodes, "
-                f"which would take more than {room:,} bytes: make it again"
-            )
+            raise GraphError(f"{path} declares {header.features} features: above {room:,} bytes")
         parts = tuple(tensors[f"x.{part}"].numpy() for part in CSR)
         matrix = sparse.csr_array(parts, shape=(len(y), header.features))
         matrix.check_format(full_check=True)  # a damaged index must not write elsewhere

@@ -54,25 +54,17 @@ def from_torch(
         SettingError: what it returns has another shape, or nothing of it can be trained.
 
     Example:
-        >>> import torch
+        >>> import torch_geometric.nn
         >>> from pace import from_torch
-        >>> net = torch.nn.Linear(5, 3)
-        >>> class Plain(torch.nn.Module):
-        ...     def __init__(self):
-        ...         super().__init__()
-        ...         self.out = net
-        ...     def forward(self, x, edge_index):
-        ...         return self.out(x)
-        >>> from_torch(Plain(), 5, 3).averaged
-        ('out.bias',)
+        >>> from_torch(torch_geometric.nn.GCN(5, 8, num_layers=2, out_channels=3), 5, 3).averaged
+        ('convs.0.bias', 'convs.1.bias')
     """
     make = module if not isinstance(module, nn.Module) else None
     with _seeded(0):
         template = copy.deepcopy(module) if make is None else make(features, classes)
     if not isinstance(template, nn.Module):
-        raise SettingError(
-            f"the factory made a {type(template).__name__}, expected a torch.nn.Module"
-        )
+        kind = type(template).__name__
+        raise SettingError(f"the factory made a {kind}, expected a torch.nn.Module")
     for parent in template.modules():
         for child_name, child in parent.named_children():
             if isinstance(child, nn.modules.batchnorm._BatchNorm):
@@ -151,18 +143,17 @@ class TorchModel(Sized):
         """One pass; in training the module's dropout is seeded anew from the client's stream."""
         (graph, goal), training = field.operators, drop is not identity
         module = self.module.to(graph.x.device).train(training)
-        given: tuple[Tensor, ...] = (graph.x, graph.edges)
-        if graph.weights is not None and self.reads_weights:
-            given = (*given, graph.weights)
+        weights = (graph.weights,) if graph.weights is not None and self.reads_weights else ()
+        given = (module, dict(params), (graph.x, graph.edges, *weights))
         inputs: dict[str, Rows] = {}
         before: dict[str, Rows] = {}
         if training:
             bits = (drop(torch.ones(63)) > 0).tolist()
             with _seeded(sum(1 << index for index, bit in enumerate(bits) if bit)):
-                logits = torch.func.functional_call(module, dict(params), given)
+                logits = torch.func.functional_call(*given)
         else:
             with _watched(module, params) as (calls_by_name, spreads):
-                logits = torch.func.functional_call(module, dict(params), given)
+                logits = torch.func.functional_call(*given)
             for name, calls in calls_by_name.items():
                 if any(rows.ndim != 2 or rows.shape[0] != graph.nodes for rows in calls):
                     continue  # rows of something else than nodes
@@ -194,11 +185,7 @@ def _watched(
         given.setdefault(name, []).append(arguments[0])
 
     def arrive(prefix: str, rule: Any, conv: nn.Module, arguments: Any, named: Any) -> None:
-        own = {
-            key.removeprefix(prefix): value
-            for key, value in params.items()
-            if key.startswith(prefix)
-        }
+        own = {key[len(prefix) :]: params[key] for key in params if key.startswith(prefix)}
         edges = list(arguments[1:3])
         edges += [named.get(key) for key in ("edge_index", "edge_weight")[len(edges) :]]
         spreads[f"{prefix}lin.weight"] = lambda rows, nodes: rule(conv, own, rows, *edges)[nodes]

@@ -30,12 +30,7 @@ class Operator:
         """Keep a dense matrix, or make it sparse, by its measured density."""
         if density(matrix) >= SPARSE_BELOW:
             return cls(matrix)
-        # SciPy's own conversion takes six times as long.
-        (rows, columns), flat = matrix.shape, matrix.numpy().reshape(-1)
-        places = np.flatnonzero(flat != 0)
-        starts = np.searchsorted(places, np.arange(rows + 1) * columns)
-        parts = (flat[places], places % columns, starts)
-        return cls(csr_tensor(sparse.csr_array(parts, shape=(rows, columns))))
+        return cls(csr_tensor(sparse.csr_array(matrix.numpy())))
 
     @property
     def shape(self) -> torch.Size:

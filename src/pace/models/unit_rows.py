@@ -248,27 +248,47 @@ def degrees_of(graph: Graph) -> Tensor:
     return travel.neighbour_sum(graph, 0.0) @ graph.x.new_ones(graph.x.shape[0], 1)
 
 
-def label_rows(graph: Graph, known: Tensor, classes: int) -> Tensor:
+def label_rows(graph: Graph, known: Tensor, classes: int) -> Any:
     """What a node's neighbours are known to be, (nodes, 2 classes + 4); `known` is a mask of them."""
-    if isinstance(graph, MappedGraph):
-        return _stored_labels(graph, known, classes)  # type: ignore[return-value]  # read by nodes alone
     if isinstance(graph, travel.SymbolicGraph):  # an exported model is given no labels
         nothing = graph.x.new_zeros(graph.x.shape[0], 2 * classes + 2)
         return torch.cat([nothing, torch.full_like(nothing[:, :2], 1 / SHRINK)], 1)
-    labels = graph.x.new_zeros(graph.nodes, classes + 1)
-    nodes = known.nonzero().flatten()
-    labels[nodes, graph.y[nodes]] = 1
-    labels[nodes, classes] = 1
-    neighbours = travel.neighbour_sum(graph, 0.0)
-    if graph.directed:  # count the neighbours that an edge leads back from
-        source, target = graph.edges
-        both = torch.isin(source * graph.nodes + target, target * graph.nodes + source)
-        count = torch.bincount(target[both], minlength=graph.nodes)
-        returning = count.to(graph.x.dtype)[:, None]
-    else:
-        returning = degrees_of(graph)
-    near = neighbours @ labels
-    return label_columns(near, neighbours @ near - returning * labels)
+    labels, every = torch.where(known, graph.y, -1), slice(0, classes + 1)
+    along, returning = travel.neighbour_sum(graph, 0.0), _ways_back(graph)
+
+    def one_hot(nodes: Tensor, columns: slice) -> Tensor:
+        wanted = torch.arange(columns.start, columns.stop, device=labels.device)
+        counted = (wanted == classes) & (labels[nodes] >= 0)[:, None]
+        return ((labels[nodes][:, None] == wanted) | counted).float()
+
+    if isinstance(
+        graph, MappedGraph
+    ):  # what travels is stored once, the rest made where it is read
+        name = f"labels-{digest_of(labels)}"
+        near = graph.stored_product(f"{name}-near", classes + 1, one_hot, [along])
+        far = graph.stored_product(f"{name}-far", classes + 1, near.part, [along])
+        return Later(
+            lambda nodes: label_columns(
+                near[nodes], far[nodes] - returning[nodes] * one_hot(nodes, every)
+            )
+        )
+    own = one_hot(torch.arange(graph.nodes, device=labels.device), every)
+    sums = along @ own
+    return label_columns(sums, along @ sums - returning * own)
+
+
+def _ways_back(graph: Graph) -> Tensor:
+    """How many neighbours of each node an edge leads back from, (nodes, 1)."""
+    if not graph.directed:
+        return graph.degrees if isinstance(graph, MappedGraph) else degrees_of(graph)
+    if isinstance(graph, MappedGraph):
+        raise GraphError(
+            "known labels of neighbours are not counted on a mapped graph with directions: import it "
+            "without --directions keep, or use a job of pace-ridge"
+        )
+    source, target = graph.edges
+    both = torch.isin(source * graph.nodes + target, target * graph.nodes + source)
+    return torch.bincount(target[both], minlength=graph.nodes).to(graph.x.dtype)[:, None]
 
 
 def label_columns(near: Tensor, far: Tensor) -> Tensor:
@@ -311,30 +331,6 @@ def _stored_neighbourhood(graph: MappedGraph) -> Later:
     return Later(
         lambda nodes: _unit(torch.cat([own[nodes], near[nodes], far[nodes], degrees[nodes]], 1))
     )
-
-
-def _stored_labels(graph: MappedGraph, known: Tensor, classes: int) -> Later:
-    if graph.directed:
-        raise GraphError(
-            "known labels of neighbours are not counted on a mapped graph with directions: import it "
-            "without --directions keep, or use a job of pace-ridge"
-        )
-    labels = torch.where(known, graph.y, -1)
-    name, sums = f"labels-{digest_of(labels)}", [travel.neighbour_sum(graph, 0.0)]
-
-    def one_hot(nodes: Tensor, columns: slice) -> Tensor:
-        wanted = torch.arange(columns.start, columns.stop)
-        counted = (wanted == classes) & (labels[nodes] >= 0)[:, None]
-        return ((labels[nodes][:, None] == wanted) | counted).float()
-
-    near = graph.stored_product(f"{name}-near", classes + 1, one_hot, sums)
-    far = graph.stored_product(f"{name}-far", classes + 1, near.part, sums)
-
-    def rows(nodes: Tensor) -> Tensor:
-        ways_back = graph.degrees[nodes] * one_hot(nodes, slice(0, classes + 1))
-        return label_columns(near[nodes], far[nodes] - ways_back)
-
-    return Later(rows)
 
 
 def _unit(rows: Tensor) -> Tensor:

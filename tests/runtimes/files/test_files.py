@@ -25,7 +25,7 @@ from pace.protocol import steps, uploads, wire
 from pace.runtimes.files import merge as merging
 from pace.runtimes.files import model
 from pace.runtimes.files.site import load_site
-from pace.task import accuracy, confusion
+from pace.task import accuracy, counted
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded, good
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, roll, write_graph, write_sites
@@ -580,7 +580,7 @@ def test_evaluation_counts_the_chosen_nodes(pace: Preloaded, root: Path) -> None
         chosen = getattr(graph, mask)
         assert found["nodes"] == int(chosen.sum())
         for name, logits in (("local", adoption.local), ("adopted", adoption.logits)):
-            counts = confusion(logits.argmax(1)[chosen], graph.y[chosen], 4)
+            counts = counted(logits[chosen], graph.y[chosen], 4)
             assert found[name]["accuracy"] == accuracy(counts)
     unlabelled = Graph.build(graph.x, graph.edges, torch.full_like(graph.y, -1))
     write_graph(north / "new.graph", unlabelled)
