@@ -6,6 +6,7 @@ from typing import Any
 
 from pace.errors import SettingError
 from pace.io import split_settings
+from pace.models import refitted
 from pace.models.base import Drop, Field, Model, Network, Pass, Rows, identity
 from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
@@ -23,7 +24,6 @@ from pace.models.refitted import (
     fitted_labels,
     fitted_nodes,
     fitted_on,
-    joined,
     regrouped,
     trained_fits,
 )
