@@ -134,6 +134,8 @@ def test_weights_and_directions_survive_pyg_and_subgraphs(directed: bool) -> Non
     back = Graph.from_pyg(graph.to_pyg(), directed=directed)
     assert back.fingerprint == graph.fingerprint
     assert graph.to("cpu").fingerprint == graph.fingerprint
+    assert int(graph.split.max()) < 3  # is kept with the graph from now on, and no part of it
+    assert graph.to("cpu:0").fingerprint == graph.fingerprint
     part = graph.induced(torch.tensor([2, 1]))
     assert part.weights is not None
     assert part.directed == directed

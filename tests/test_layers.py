@@ -30,14 +30,14 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
     "cli": 2_430,
-    "datasets": 1_390,
+    "datasets": 1_360,
     "export": 140,
     "gates": 470,
     "io": 1_190,
     "jobs": 1_920,
     "merging": 950,
     "methods": 1_150,
-    "models": 2_330,
+    "models": 2_310,
     "protocol": 1_660,
     "reports": 1_150,
     "runtimes": 3_310,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -57,8 +57,9 @@ class Graph:
         """Refuse what cannot be trained on, saying where the first trouble is."""
         n = len(self.x)
         if self.x.ndim != 2 or n == 0:
-            shape = tuple(self.x.shape)
-            raise GraphError(f"features have shape {shape}, expected (nodes, features)")
+            raise GraphError(
+                f"features have shape {tuple(self.x.shape)}, expected (nodes, features)"
+            )
         # A finite sum has finite terms, and is ten times faster to get than a look at each of them.
         if not torch.isfinite(self.x.sum()) and not (finite := torch.isfinite(self.x)).all():
             row, column = (~finite).nonzero()[0].tolist()
@@ -86,9 +87,7 @@ class Graph:
             if (self.y[mask] == UNKNOWN).any():
                 raise GraphError(f"mask `{name}` holds nodes without a label: take them out of it")
         if (self.train & self.val | self.train & self.test | self.val & self.test).any():
-            raise GraphError(
-                "the masks train, val and test overlap: a node may be in one of them only"
-            )
+            raise GraphError("masks overlap: a node may be in one of train, val and test only")
 
     def __repr__(self) -> str:
         edges = self.edges.shape[1] // (1 if self.directed else 2)
@@ -115,7 +114,8 @@ class Graph:
         directions, weighs the mean of its weights, so that a graph stays as it is when built again.
         """
         none = torch.zeros(len(x), dtype=torch.bool)
-        train, val, test = (none if mask is None else mask.bool() for mask in (train, val, test))
+        given = zip(MASKS, (train, val, test), strict=True)
+        masks = {name: none if mask is None else mask.bool() for name, mask in given}
         edges, weights = coalesced(edges, len(x), weights, directed=directed)
         if y.is_floating_point() or y.is_complex():
             raise GraphError(
@@ -124,7 +124,6 @@ class Graph:
             )
         features, labels = x.float().contiguous(), y.long()
         labels = labels.reshape(-1) if y.numel() == len(x) else labels
-        masks = {"train": train, "val": val, "test": test}
         return cls(features, edges, labels, **masks, weights=weights, directed=directed)
 
     @classmethod
@@ -208,8 +207,8 @@ class Graph:
         """The same graph with its tensors on `device`, and those constants that can be moved."""
         if self.x.device == torch.device(device):
             return self
-        tensors = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
-        parts: dict[str, Any] = {name: part.to(device) for name, part in tensors.items()}
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts = {name: part.to(device) for name, part in held.items() if isinstance(part, Tensor)}
         moved = replace(self, **parts)
         constants = {name: value for name, value in self._derived.items() if hasattr(value, "to")}
         moved._derived.update({name: value.to(device) for name, value in constants.items()})

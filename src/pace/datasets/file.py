@@ -141,9 +141,9 @@ def graph_sizes(path: Path) -> tuple[int, int, int]:
 
 def read_graph(path: Path) -> Dataset:
     """The dataset of a .graph file; anything else is refused with one sentence."""
-    remedy = "make it again with `pace graph import`"
+    remedy = "make one of tables with `pace graph import`"
     if not path.exists():
-        raise GraphError(f"{path} not found: make it with `pace graph import`")
+        raise GraphError(f"{path} not found: {remedy}")
     if path.is_dir():
         raise GraphError(f"{path} is a folder, which `pace client` takes: give a .graph file")
     try:

@@ -20,14 +20,12 @@ from pace.io import atomic
 from pace.models import Network
 from pace.params import Params
 
-PACKAGE = "pace_gpu"
-
 
 def gpu_cohort(device: torch.device | str) -> Any:
     """`pace_gpu.cohort`; None where the device is no GPU or the package is not installed."""
-    if torch.device(device).type != "cuda" or find_spec(PACKAGE) is None:
+    if torch.device(device).type != "cuda" or find_spec("pace_gpu") is None:
         return None
-    return import_module(f"{PACKAGE}.cohort")
+    return import_module("pace_gpu.cohort")
 
 
 class Forward:
