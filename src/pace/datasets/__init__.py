@@ -18,7 +18,6 @@ from pace.datasets.partition import (
     DATA_SEED,
     Division,
     client_graphs,
-    communities,
     describe_clients,
     divide,
     generator,
