@@ -205,18 +205,6 @@ def patients(count: int = 30) -> str:
     return "bed,patient,f,kind\n" + "".join(rows)
 
 
-def test_the_column_that_edges_name_is_suggested(tmp_path: Path) -> None:
-    edges = "source,target\nP-001,P-002\nP-003,P-004\n"
-    with pytest.raises(
-        GraphError, match=r"such as 'P-001', which .* 'patient' .*give --id patient"
-    ):
-        imported(tmp_path, patients(), edges)
-    with pytest.raises(GraphError, match="give --id patient"):
-        imported(tmp_path, patients(), edges, id="bed")
-    made = imported(tmp_path, patients(), edges, id="patient", features="f")
-    assert made.dataset.names.nodes[:2] == ("P-000", "P-001")
-
-
 def test_numbers_that_could_be_an_id_are_told_of_when_they_become_a_feature(tmp_path: Path) -> None:
     nodes = patients().replace("P-", "4")
     made = imported(tmp_path, nodes, "source,target\n0,1\n", features="patient,f")
@@ -263,7 +251,7 @@ def test_dates_that_cannot_be_read_do_not_become_words(
     rows = "".join(f"{node};{cell};x\n" for node, cell in zip("abc", cells, strict=True))
     with pytest.raises(GraphError, match=said):
         imported(tmp_path, "id;born;kind\n" + rows)
-    with pytest.raises(GraphError, match=f"{said}.*--category born"):
+    with pytest.raises(GraphError, match=said):
         propose_columns(tmp_path / "nodes.csv", label="kind")
     found, _ = propose_columns(tmp_path / "nodes.csv", label="kind", category=["born"])
     assert found.columns[0].kind == "category"
@@ -315,9 +303,9 @@ def test_numbers_in_two_notations_do_not_become_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", [" mg", "%", " mmol/l"])
 def test_a_unit_behind_numbers_is_told_of(tmp_path: Path, unit: str) -> None:
     made = imported(tmp_path, f"id,f,kind\na,5{unit},x\nb,6{unit},y\nc,7{unit},x\n")
-    assert [note for note in made.notes if f"numbers with {unit.strip()!r} behind" in note]
+    assert [note for note in made.notes if f"such as '5{unit}'" in note]
     _, notes = propose_columns(tmp_path / "nodes.csv", label="kind", least=1)
-    assert [note for note in notes if "a unit behind them, taken as words" in note]
+    assert [note for note in notes if "numbers with a unit" in note]
 
 
 def test_a_typographers_minus_is_one(tmp_path: Path) -> None:
@@ -333,20 +321,10 @@ def test_the_id_may_be_written_large(tmp_path: Path) -> None:
     assert "nodes.csv: 'ID' is taken as the id (else: --id)" in made.notes
 
 
-@pytest.mark.parametrize(
-    ("ids", "ends", "said"),
-    [
-        (("001", "002", "003"), ("1", "2"), "names a node '1' that the table of nodes calls '001'"),
-        (("1", "2", "3"), ("001", "002"), "names a node '001' that the table of nodes calls '1'"),
-        (("1", "2", "3"), ("1.0", "2.0"), "names a node '1.0' that the table of nodes calls '1'"),
-    ],
-)
-def test_ids_that_a_spreadsheet_rewrote_are_one_line(
-    tmp_path: Path, ids: tuple[str, ...], ends: tuple[str, str], said: str
-) -> None:
-    rows = "".join(f"{node},.5,{kind}\n" for node, kind in zip(ids, "xyx", strict=True))
-    with pytest.raises(GraphError, match=f"{said}.*export both with the ids as text"):
-        imported(tmp_path, "id,f,kind\n" + rows, f"source,target\n{ends[0]},{ends[1]}\n")
+@pytest.mark.parametrize("ends", ["1,2", "001.0,002.0"])
+def test_ids_that_a_spreadsheet_rewrote_are_no_ids(tmp_path: Path, ends: str) -> None:
+    with pytest.raises(GraphError, match=r"'source' is '.*', not the id of any node"):
+        imported(tmp_path, "id,f,kind\n001,.5,x\n002,.5,y\n003,.5,x\n", f"source,target\n{ends}\n")
 
 
 @pytest.mark.parametrize("names", ["weight,from,to", "weight,VON,NACH", "weight,src,dst"])

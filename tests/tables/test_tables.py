@@ -76,8 +76,7 @@ def test_classes_clients_and_splits_are_named_and_an_empty_label_is_unknown(
 def test_what_was_dropped_or_merged_is_noted(imported: Importer) -> None:
     notes = " ".join(imported().notes)
     assert "not used are weight" in notes
-    assert "to itself, 1" in notes
-    assert "both directions, 1" in notes
+    assert "in both directions or from a node to itself, 2" in notes
 
 
 @pytest.mark.parametrize(
@@ -143,8 +142,8 @@ p6,1,icu
         "nodes.csv row 4: the node is in 'train' but has no label: give one, or empty 'fold'",
         "nodes.csv row 5: 'age' is 'old', expected a finite number",
         "nodes.csv row 5: 'ward' is empty, expected a word",
-        "nodes.csv row 5: the client ('site') is empty",
         "nodes.csv row 5: 'fold' is 'banana', expected train, val, test or nothing",
+        "nodes.csv row 5: the client ('site') is empty",
         "nodes.csv row 7: the id ('id') is empty",
         "nodes.csv row 7: 'age' is 'inf', expected a finite number",
         "nodes.csv row 8: has 3 cells, the header has 6 columns",
@@ -161,8 +160,8 @@ def test_a_thousand_problems_of_one_kind_are_one_line(imported: Importer) -> Non
         imported(edges="source,target\n,p1\n" + "p1,nobody\n" * 1000)
     assert problems(caught) == [
         "edges.csv row 2: 'source' is empty",
-        "edges.csv: 'target' is not the id of any node (--with OLD.graph adds the nodes of a graph you "
-        "have; --strangers drop leaves such edges out), in "
+        "edges.csv: 'target' is not the id of any node (--id names another column of ids, --with "
+        "OLD.graph adds the nodes of a graph you have, --strangers drop leaves such edges out), in "
         "1,000 rows: row 3 ('nobody'), row 4 ('nobody'), row 5 ('nobody'), …",
     ]
 
@@ -187,13 +186,13 @@ def test_free_text_is_refused_as_a_feature(imported: Importer) -> None:
         ("", EDGES, "nodes.csv is empty"),
         ("id,age,kind\n", EDGES, "no rows below its header"),
         (NODES, "p1,p2\np2,p3\n", "such as source,target"),
-        (NODES, "source\np1\n", "the single column"),
+        (NODES, "source\np1\n", "has the columns source: call the two"),
         (NODES.replace("ill", "").replace("healthy", ""), EDGES, "is empty in every row"),
         ("id,f,kind\na,1,0.5\nb,1,1.25\n", "source,target\na,b\n", "fractions"),
         ("id,f,kind\na,,x\nb,,y\n", "source,target\na,b\n", "'f' is empty in every row"),
         (NODES.replace("icu", '"icu'), EDGES, "check its quotes"),
         ("\n" + NODES, EDGES, "its first line is"),
-        (NODES, ",\n0,1\n", "no column with a name"),
+        (NODES, ",\n0,1\n", "call the two with the ends"),
         ('id,f,kind\na,"1,500",x\nb,"2,500",y\n', "source,target\na,b\n", "say --decimal comma or"),
     ],
 )

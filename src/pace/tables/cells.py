@@ -90,8 +90,6 @@ class Words(Sequence[str]):
             yield from self._read(span)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(self._count))]
         index = range(self._count)[index]
         span = bisect_right(self._cells, index) - 1
         if span != self._span:
@@ -122,11 +120,14 @@ class ArrowCells(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         for chunk in self._column.chunks:
-            if str(chunk.type).startswith("dictionary<"):
-                words = [_word(value) for value in chunk.dictionary.to_pylist()]
-                yield from ("" if i is None else words[i] for i in chunk.indices.to_pylist())
-            else:
-                yield from map(_word, chunk.to_pylist())
+            coded = str(chunk.type).startswith("dictionary<")
+            words = [*map(_word, chunk.dictionary.to_pylist())] if coded else []
+            for start in range(0, len(chunk), Words.SPAN):
+                part = chunk.slice(start, Words.SPAN)
+                if coded:
+                    yield from ("" if i is None else words[i] for i in part.indices.to_pylist())
+                else:
+                    yield from map(_word, part.to_pylist())
 
 
 def _word(cell: object) -> str:
@@ -346,9 +347,10 @@ def not_words(words: Collection[str]) -> str | None:
 
 
 def like_numbers(words: Collection[str]) -> str | None:
-    """One of the words, if most of them look like numbers in a notation that is not read."""
-    numerals = sorted(filter(LIKE_NUMBER.fullmatch, words))
-    return numerals[0] if len(words) > 1 and 2 * len(numerals) > len(words) else None
+    """One of the words, if most look like numbers with a unit or in a notation that is not read."""
+    numerals = sum(LIKE_NUMBER.fullmatch(word) is not None for word in words)
+    most = len(words) > 1 and 2 * numerals > len(words)
+    return min(words) if most or unit_of(words) else None
 
 
 def missing_numbers(missing: Sequence[str]) -> Array:

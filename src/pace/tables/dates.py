@@ -37,9 +37,14 @@ LIKE_DATES = re.compile(  # also 31.3.24, 31-Mar-2024, March 31, 2024 and 3/31/2
 Days = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def are_dates(cells: Collection[str]) -> bool:
-    """Whether all of these look like dates, of one form."""
-    return bool(cells) and any(all(map(form.fullmatch, cells)) for form in DATES)
+def are_dates(cells: Collection[str], absent: Collection[str] = ()) -> bool:
+    """Whether all of these that are not absent look like dates, of one form; one at least has to."""
+
+    def all_of(form: re.Pattern[str]) -> bool:
+        present = (cell for cell in cells if cell.lower() not in absent)
+        return bool(form.fullmatch(next(present, ""))) and all(map(form.fullmatch, present))
+
+    return any(map(all_of, DATES))
 
 
 def unclear_days(cells: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +16,17 @@ from torch import Tensor
 from pace.graph import UNKNOWN
 from pace.io import many
 from pace.tables.cells import (
+    MISSING,
     UNCLEAR_MARK,
     alike_notes,
     cells_at,
+    is_number,
     like_numbers,
     missing_among,
     missing_numbers,
     not_words,
-    unit_of,
 )
-from pace.tables.codebook import ABSENT, OTHER, Column
+from pace.tables.codebook import ABSENT, OTHER, Column, Kind
 from pace.tables.dates import are_dates, show_day
 from pace.tables.problems import listed
 from pace.tables.table import Table
@@ -39,8 +41,7 @@ NO_WORDS = ("", "nan")  # in a column that may hold words
 FEW_VALUES = 3  # different numbers; fewer show no pattern
 EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
-NOT_READ = "taken as words: if they are numbers, write them as 1234.5"
-DAY_NUMBERS = "holds dates as whole numbers, 20240331: write them as 2024-03-31"
+LIKE_NUMBERS = "looks like numbers with a unit or in a notation that is not read, so words"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Changes = dict[str, Any]  # what was done -> the indices of its rows
@@ -60,60 +61,64 @@ class Change:
         return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
 
 
+def column_kind(table: Table, name: str, absent: Collection[str]) -> Kind | None:
+    """Date, number or category, by a column's cells; None if they are unreadable, which is refused."""
+    numbers, cells = table.numbers[name], table.text[name]
+    unread = np.isnan(numbers.values)
+    counts = Counter(cells_at(cells, unread))
+    absent = missing_among(counts, tuple(absent))
+    if are_dates(cells, absent):
+        return "date"
+    words = {word: count for word, count in counts.items() if word.lower() not in absent}
+    read = int((~unread).sum())
+    numerals = read + sum(count for word, count in words.items() if is_number(word))
+    if 2 * numerals <= read + sum(words.values()):
+        wrong = not_words(words)
+    elif numbers.style in ("unclear", "mixed"):
+        wrong = f"({next(iter(words))}) {UNCLEAR_MARK}"
+    else:
+        return "number"
+    if wrong is not None:
+        table.refuse(None, f"column {name!r} {wrong}")
+    return "category" if wrong is None else None
+
+
 def infer_columns(table: Table) -> list[Column]:
     """Columns without a codebook: numbers stay as they are, dates become days, words one-hot."""
-    columns = []
+    columns, notes = list[Column](), table.problems.notes
     for name, numbers in table.numbers.items():
-        absent = np.isnan(numbers.values)
-        words = sorted(
-            cell for cell in {*cells_at(table.text[name], absent)} if cell.lower() not in NO_WORDS
-        )
-        if absent.all() and not any(table.text[name]):
-            table.refuse(None, f"column {name!r} is empty in every row: leave it out")
-        elif not words or not np.isnan(numbers.values).all():
-            columns.append(Column(name, "number"))
-            if are_day_numbers(numbers.values):
-                table.refuse(None, f"column {name!r} {DAY_NUMBERS}")
-            if (remark := stands_for_missing(numbers.values)) is not None:
-                table.problems.warnings.append(f"column {name!r} {remark}: then {FILL}")
-        elif are_dates(words):
-            columns.append(Column(name, "date"))
-            table.problems.notes.append(f"column {name!r} became days since 2000-01-01")
-        elif (wrong := _not_category(name, words, table)) is not None:
-            table.refuse(None, f"column {name!r} {wrong}")
-        else:
-            columns.append(Column(name, "category", tuple(words)))
-            table.problems.notes.extend(f"column {name!r}{remark}" for remark in _remarks(words))
-            table.problems.notes.extend(alike_notes(f"column {name!r}", words, "words"))
+        kind, words = column_kind(table, name, MISSING), list[str]()
+        if kind == "number" and (remark := stands_for_missing(numbers.values)) is not None:
+            table.problems.warnings.append(f"column {name!r} {remark}: then {FILL}")
+        elif kind == "date":
+            notes.append(f"column {name!r} became days since 2000-01-01")
+        elif kind == "category":
+            words = sorted(w for w in {*table.text[name]} if w.lower() not in NO_WORDS)
+            if (wrong := _not_category(name, words, len(table.rows))) is not None:
+                table.refuse(None, f"column {name!r} {wrong}")
+                continue
+            notes.append(f"column {name!r} became {many(len(words), 'column')}, one for each word")
+            if absent := [repr(word) for word in words if word.lower() in missing_among(words)]:
+                means = f"if they mean missing, {FILL}"
+                notes.append(f"column {name!r}: {', '.join(absent)} taken as words; {means}")
+            if (numeral := like_numbers(words)) is not None:
+                notes.append(f"column {name!r} {LIKE_NUMBERS}, such as {numeral!r}")
+            notes.extend(alike_notes(f"column {name!r}", words, "words"))
+        if kind is not None:
+            columns.append(Column(name, kind, tuple(words)))
     return columns
 
 
-def _not_category(name: str, words: Sequence[str], table: Table) -> str | None:
+def _not_category(name: str, words: Sequence[str], rows: int) -> str | None:
     """Why a column cannot be one-hot encoded."""
-    if table.numbers[name].style in ("unclear", "mixed"):
-        return f"({words[0]}) {UNCLEAR_MARK}"
-    often = len(words) <= FEW_WORDS or 2 * len(words) <= len(table.rows)
-    if (wrong := not_words(words)) is not None or (often and len(words) <= CATEGORIES):
-        return wrong
-    every, or_id = ("" if often else ", another in almost every row") + ",", ""
-    if len(words) == len(table.rows):
-        every, or_id = ", another in every row,", f"; if it is the id of a node, give --id {name}"
+    if not words:
+        return "is empty in every row: leave it out"
+    if len(words) <= CATEGORIES and (len(words) <= FEW_WORDS or 2 * len(words) <= rows):
+        return None
     return (
-        f"holds {len(words)} different words{every} too many to make a feature of each (at most "
-        f"{CATEGORIES}): leave it out with --features, or turn it into numbers{or_id}"
+        f"holds {len(words)} different words in {rows} rows, too many to make a feature of each (at "
+        f"most {CATEGORIES}): leave it out with --features, or give --id {name} if it is the id"
     )
-
-
-def _remarks(words: Sequence[str]) -> list[str]:
-    """What became of a column of words, and what casts doubt on that."""
-    remarks = [f" became {many(len(words), 'column')}, one for each word"]
-    if missing := [repr(word) for word in words if word.lower() in missing_among(words)]:
-        remarks.append(f": {', '.join(missing)} taken as words; if they mean missing, {FILL}")
-    if (unit := unit_of(words)) is not None:
-        remarks.append(f" has numbers with {unit!r} behind: without it they are numbers")
-    elif (numeral := like_numbers(words)) is not None:
-        remarks.append(f" looks like numbers, such as {numeral!r}, and was {NOT_READ}")
-    return remarks
 
 
 def encode_columns(
@@ -187,15 +192,6 @@ def stands_for_missing(values: Array) -> str | None:
                 f"{others.max():g} in the others. Does it mean a missing value"
             )
     return None
-
-
-def are_day_numbers(values: Array) -> bool:
-    """Whether these are dates such as 20240331, as far as float32 tells."""
-    present = values[np.isfinite(values)]
-    within = (present > 19000000) & (present < 21000000) & (present == np.round(present))
-    months, days = present // 100 % 100, present % 100
-    valid = within & (months >= 1) & (months <= 12) & (days <= 32)
-    return len(np.unique(present)) > FEW_VALUES and bool(valid.all())
 
 
 def told_by_features(x: Tensor, y: Tensor, names: Sequence[str]) -> str | None:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,61 +21,58 @@ from pace.tables.problems import Problems, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
 SEPARATORS = ";|,+/&"  # between several values in a cell
-UNKNOWN_WORDS = [
-    "unknown",
-    "unbekannt",
-    "unklar",
-    "not known",
-    "k.a.",
-    "k. a.",
-    "keine angabe",
-    "n.d.",
-]
-SUMS = [
-    "total",
-    "totals",
-    "sum",
-    "summe",
-    "gesamt",
-    "gesamtergebnis",
-    "average",
-    "mean",
-    "mittelwert",
-]
+UNKNOWN_WORDS = ("unknown", "unbekannt", "unklar", "not known", "k.a.", "k. a.", "keine angabe")
+SUMS = ("total", "totals", "sum", "summe", "gesamt", "gesamtergebnis", "average", "mittelwert")
 REWRITTEN = re.compile(r"\d[.,]\d+[eE]\+\d+")  # 1.23E+12
-AS_TEXT = "export both with the ids as text"
 FEW_LABELS = 20
 SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
 )  # fmt: skip
 
+Array = np.ndarray[Any, np.dtype[Any]]
 
-def number_nodes(table: Table, column: str | None) -> dict[str, int]:
-    """The number of each node id; without a column, rows are numbered."""
+
+class NodeIds:
+    """What nodes are called, and their numbers by hash: a dict of many strings takes much memory."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, hashes = names, _hashes(names)
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+
+    def numbers(self, names: Sequence[str]) -> Array:
+        """The number of each named node, -1 where there is none; of nodes of one name, the first."""
+        wanted = _hashes(names)
+        places = np.searchsorted(self._hashes, wanted)
+        places[places == len(self._hashes)] = 0
+        found = (self._hashes[places] == wanted) & (wanted != hash(""))
+        return np.where(found, self._order[places], -1)
+
+
+def _hashes(names: Sequence[str]) -> Array:
+    return np.fromiter(map(hash, names), np.int64, len(names))
+
+
+def number_nodes(table: Table, column: str | None) -> NodeIds:
+    """The ids of nodes; without a column, rows are numbered."""
     if column is None:
-        return {str(index): index for index in range(len(table.rows))}
-    numbers: dict[str, int] = {}
-    for index, name in enumerate(table.text[column]):
+        return NodeIds(Words(map(str, range(len(table.rows)))))
+    ids = NodeIds(table.text[column])
+    first = ids.numbers(ids.names)
+    for index, name in enumerate(ids.names):
         if not name:
             table.refuse(index, f"the id ({column!r}) is empty")
         elif REWRITTEN.fullmatch(name):
-            table.refuse(index, f"id {name!r} was rewritten by a spreadsheet: {AS_TEXT}", cell=name)
-        elif index == len(table.rows) - 1 and name.lower() in SUMS:
-            table.refuse(index, f"{name!r} looks like the sum of the rows above: delete this row")
-        elif name in numbers:
-            wrong = f"id {name!r} is in row {table.rows[numbers[name]]} too"
+            wrong = f"id {name!r} was rewritten by a spreadsheet: export both with the ids as text"
+            table.refuse(index, wrong, cell=name)
+        elif first[index] < index:
+            wrong = f"id {name!r} is in row {table.rows[first[index]]} too"
             kind = f"an id ({column!r}) that is in an earlier row too"
             table.refuse(index, wrong, kind=kind, cell=name)
-        else:
-            numbers[name] = index
-    folded = np.fromiter((hash(name.casefold()) for name in numbers), np.int64, len(numbers))
-    if repeated := len(numbers) - len(np.unique(folded)):
-        table.problems.warnings.append(
-            f"{many(repeated, 'id')} in {column!r} differ from another in capital letters only: if they "
-            "are one node, write them alike"
-        )
-    return numbers
+    if name.lower() in SUMS:
+        table.refuse(index, f"{name!r} looks like the sum of the rows above: delete this row")
+    return ids
 
 
 def read_labels(
@@ -83,28 +81,62 @@ def read_labels(
     """Class numbers, in the order of `classes`, else whole numbers by value, words by alphabet."""
     if column is None:
         return torch.full((len(table.rows),), UNKNOWN), tuple(classes)
-    cells = _labels(table, column, classes, missing)
-    names = in_order(cell for cell in cells if cell)
+    cells = table.text[column]
+    counts = Counter(cells)
+    meaning = _labels(table, column, counts, classes, missing)
+    names = in_order(filter(None, meaning.values()))
     table.problems.notes.extend(alike_notes(f"label {column!r}", names, "classes"))
-    names = list(classes) or names
-    if not names:
-        table.refuse(
-            None,
-            f"label column {column!r} is empty in every row: for nodes to predict, leave --label out",
-        )
+    if not (names or classes):
+        wrong = f"label column {column!r} is empty in every row: for nodes to predict, leave --label out"
+        table.refuse(None, wrong)
     elif not classes:
-        _check_classes(table, column, names, sum(map(bool, cells)))
+        labelled = sum(count for cell, count in counts.items() if meaning[cell])
+        _check_classes(table, column, names, labelled)
+    names = list(classes) or names
     number = {name: label for label, name in enumerate(names)}
-    for index, cell in enumerate(cells):
-        if cell and cell not in number:
+    strange = {cell for cell, name in meaning.items() if name and name not in number}
+    for index, cell in enumerate(cells) if strange else ():
+        if cell in strange:
             wrong = "is not among the given classes"
             kind = f"the label {wrong} ({', '.join(names[:12])})"
             table.refuse(index, f"label {cell!r} {wrong}", kind=kind, cell=cell)
-    return _numbered(cells, number, UNKNOWN), tuple(names)
+    labels = {cell: number.get(name, UNKNOWN) for cell, name in meaning.items()}
+    return _numbered(cells, labels), tuple(names)
+
+
+def _labels(
+    table: Table,
+    column: str,
+    counts: Mapping[str, int],
+    classes: Sequence[str],
+    missing: Sequence[str],
+) -> dict[str, str]:
+    """What each cell means: its class, whole numbers in one spelling, or '' where it is unknown."""
+    absent = {word.lower() for word in missing_among(counts, missing)} - {""}
+    unknown = sorted(cell for cell in counts if cell.lower() in absent and cell not in classes)
+    if unknown:
+        rows = many(sum(counts[cell] for cell in unknown), "row")
+        table.problems.notes.append(
+            f"label {column!r}: {', '.join(map(repr, unknown))} read as unknown, in {rows} (--classes "
+            "names all classes, if one is)"
+        )
+    words = [cell for cell in counts if cell and cell not in unknown]
+    whole = {cell: whole_number(cell) for cell in words}
+    if None not in whole.values():  # an unknown class is often written -1
+        plain = {cell: str(value) for cell, value in whole.items() if value != UNKNOWN}
+        return {cell: plain.get(cell, "") for cell in counts}
+    if 2 * sum(whole[cell] is None and is_number(cell) for cell in words) > len(words):
+        wrong = "holds fractions: PACE predicts classes, so give whole numbers or names"
+        table.refuse(None, f"label column {column!r} {wrong}")
+    if (several := _several_classes({*words} - {*classes})) is not None:
+        wrong = f"holds several classes in a cell, such as {several!r}: choose one for each node"
+        table.refuse(None, f"label column {column!r} {wrong}")
+    return {cell: "" if cell in unknown else cell for cell in counts}
 
 
 def _check_classes(table: Table, column: str, names: Sequence[str], labelled: int) -> None:
     """Refuse what is no class, and warn of classes that a model should not learn."""
+    warnings = table.problems.warnings
     if are_dates(names) or (labelled >= FEW_LABELS and 2 * len(names) > labelled):
         table.refuse(
             None,
@@ -112,51 +144,18 @@ def _check_classes(table: Table, column: str, names: Sequence[str], labelled: in
             f"{names[0]!r}: PACE learns classes that recur; is it the label?",
         )
     if len(names) == 1:
-        table.problems.warnings.append(
-            f"label {column!r} is {names[0]!r} in every row: a model learns nothing from one class"
+        warnings.append(
+            f"label {column!r} is {names[0]!r} in every row: nothing can be learnt from it"
         )
     if unknown := [name for name in names if name.lower() in UNKNOWN_WORDS]:
-        table.problems.warnings.append(
-            f"label {column!r}: {unknown[0]!r} is learnt as a class: if it means that the class is not "
-            "known, empty these cells"
+        warnings.append(
+            f"label {column!r}: {unknown[0]!r} is learnt as a class; empty these cells if it means "
+            "that the class is not known"
         )
 
 
-def _numbered(cells: Sequence[str], numbers: Mapping[str, int], other: int) -> Tensor:
-    """The number of each cell."""
-    found = (numbers.get(cell, other) for cell in cells)
-    return torch.from_numpy(np.fromiter(found, np.int64, len(cells)))
-
-
-def _labels(
-    table: Table, column: str, classes: Sequence[str], missing: Sequence[str]
-) -> Sequence[str]:
-    """The labels as words, '' where one is unknown; whole numbers all in one spelling."""
-    cells = table.text[column]
-    absent = {word.lower() for word in missing_among(set(cells), missing)} - {""}
-    unknown = Counter(cell for cell in cells if cell.lower() in absent and cell not in classes)
-    if unknown:
-        table.problems.notes.append(
-            f"label {column!r}: {', '.join(map(repr, sorted(unknown)))} read as unknown, in "
-            f"{many(unknown.total(), 'row')} (--classes names all classes, if one is)"
-        )
-    whole = {cell: whole_number(cell) for cell in set(cells) - {"", *unknown}}
-    if None not in whole.values():  # an unknown class is often written -1
-        plain = {cell: str(value) for cell, value in whole.items() if value != UNKNOWN}
-        return Words(plain.get(cell, "") for cell in cells)
-    if 2 * sum(value is None and is_number(cell) for cell, value in whole.items()) > len(whole):
-        table.refuse(
-            None,
-            f"label column {column!r} holds fractions: PACE sorts nodes into classes, so give whole "
-            "numbers or names",
-        )
-    if (several := _several_classes(whole.keys() - set(classes))) is not None:
-        table.refuse(
-            None,
-            f"label column {column!r} holds several classes in a cell, such as {several!r}: PACE gives "
-            "a node one class, so choose one of them, or make a label for each question",
-        )
-    return Words("" if cell in unknown else cell for cell in cells)
+def _numbered(cells: Sequence[str], numbers: Mapping[str, int]) -> Tensor:
+    return torch.from_numpy(np.fromiter(map(numbers.__getitem__, cells), np.int64, len(cells)))
 
 
 def _several_classes(labels: Collection[str]) -> str | None:
@@ -176,12 +175,11 @@ def read_clients(table: Table, column: str | None) -> tuple[Tensor | None, tuple
     if column is None:
         return None, ()
     cells = table.text[column]
-    for index, cell in enumerate(cells):
+    names = in_order(cells)
+    for index, cell in enumerate(cells) if "" in names else ():
         if not cell:
             table.refuse(index, f"the client ({column!r}) is empty")
-    names = in_order(cell for cell in cells if cell)
-    number = {name: client for client, name in enumerate(names)}
-    return _numbered(cells, number, 0), tuple(names)
+    return _numbered(cells, {name: client for client, name in enumerate(names)}), tuple(names)
 
 
 def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]:
@@ -202,79 +200,81 @@ def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]
 
 def read_edges(
     path: Path,
-    nodes: Table,
-    ids: Mapping[str, int],
+    ids: NodeIds,
+    problems: Problems,
     *,
-    id_column: str | None,
+    numbered: bool,
     strangers: str,
     weight: str | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Both ends of every edge, (2, edges), and the weights, if their column is named."""
-    file, weights, problems = open_table(path), None, nodes.problems
-    ends = find_ends(file, ids, problems, weight)
+    file, weights = open_table(path), None
+    ends = find_ends(file, problems, weight)
+    if (ids.numbers(ends) >= 0).all():
+        raise GraphError(
+            f"{path.name} begins with {','.join(ends)}, which are node ids: give it a first row that "
+            "names its columns, such as source,target"
+        )
     table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
     if weight is not None:
         weights = torch.from_numpy(table.numbers[weight].values)
         unusable = ~(torch.isfinite(weights) & (weights > 0))
         for index in unusable.nonzero().flatten().tolist():
             table.refuse_cell(index, weight, table.text[weight][index], "a number above 0")
-    names = [table.text[end] for end in ends]
-    edges = torch.stack([_numbered(end, ids, -1) for end in names])
+    edges = torch.empty((2, len(table.rows)), dtype=torch.int64)
+    for row, end in enumerate(ends):
+        edges[row] = torch.from_numpy(ids.numbers(table.text[end]))
     if not edges.numel():
         problems.warnings.append(
             f"{path.name} has no rows below its header: no node has a neighbour"
         )
-    elif id_column is None and not (edges == 0).any():
+    elif numbered and not (edges == 0).any():
         problems.warnings.append(
             f"{path.name} never names node 0, and without an id column rows are counted from 0: if "
             "yours count from 1, put the numbers into a column and give --id"
         )
     strange = (edges < 0).any(0)
-    count = int(strange.sum())
-    if 2 * count > len(strange):
-        mentioned = {*names[0], *names[1]} - {""}
-        if (hint := _other_ids(nodes.file, ids, id_column, mentioned)) is not None:
-            raise GraphError(f"{path.name} {hint}")
+    if not strange.any():
+        return edges, weights
     if strangers == "drop":
-        dropped = f"dropped: edges to nodes that are not in the table, {count:,}"
-        if 2 * count > len(strange):
-            problems.warnings.append(
-                f"{dropped} of {len(strange):,}: predictions lean on neighbours, so they will be worse; "
-                "--with OLD.graph has the nodes at the other ends"
-            )
-        elif count:
-            problems.notes.append(dropped)
+        _tell_dropped(int(strange.sum()), len(strange), problems)
         return edges[:, ~strange], None if weights is None else weights[~strange]
     for index in strange.nonzero().flatten().tolist():
-        for end in ends:
-            name = table.text[end][index]
-            if not name:
+        for end, number in zip(ends, edges[:, index].tolist(), strict=True):
+            if not (name := table.text[end][index]):
                 table.refuse(index, f"{end!r} is empty")
-            elif name not in ids:
+            elif number < 0:
                 kind = (
-                    f"{end!r} is not the id of any node (--with OLD.graph adds the nodes of a graph you "
-                    "have; --strangers drop leaves such edges out)"
+                    f"{end!r} is not the id of any node (--id names another column of ids, --with "
+                    "OLD.graph adds the nodes of a graph you have, --strangers drop leaves such edges "
+                    "out)"
                 )
                 wrong = f"{end!r} is {name!r}, not the id of any node"
                 table.refuse(index, wrong, kind=kind, cell=name)
     return edges, weights
 
 
-def find_ends(
-    file: TableFile, ids: Mapping[str, int], problems: Problems, weight: str | None
-) -> list[str]:
-    """The columns with both ends: by their usual names, else the two that hold ids, or the only two."""
+def _tell_dropped(count: int, edges: int, problems: Problems) -> None:
+    dropped = f"dropped: edges to nodes that are not in the table, {count:,}"
+    if 2 * count <= edges:
+        problems.notes.append(dropped)
+        return
+    problems.warnings.append(
+        f"{dropped} of {edges:,}: predictions lean on neighbours, so they will be worse; --with "
+        "OLD.graph has the nodes at the other ends"
+    )
+
+
+def find_ends(file: TableFile, problems: Problems, weight: str | None) -> list[str]:
+    """The columns with both ends: by their usual names, or the only two."""
     columns = data_columns(file, problems)
-    if len(columns) < 2:
-        single = f"the single column {columns[0]!r}" if columns else "no column with a name"
-        raise GraphError(f"{file.name} has {single}, expected two, such as source,target")
     lower = {name.lower(): name for name in reversed(columns)}
     named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
-    ends = next(named, None) or _columns_of_ids(file, [n for n in columns if n != weight], ids)
-    if all(name in ids for name in ends):
+    ends = next(named, [name for name in columns if name != weight])
+    if len(ends) != 2:
         raise GraphError(
-            f"{file.name} begins with {','.join(ends)}, which are node ids: give it a first row "
-            "that names its columns, such as source,target"
+            f"{file.name} has the columns {listed(columns) or 'without names'}: call the two with the "
+            "ends of an edge source and target"
         )
     if weight is not None:
         check_option("weight", weight, columns, file.name)
@@ -283,47 +283,3 @@ def find_ends(
         unused = f"not used are {', '.join(ignored)}, as no model here reads features of edges"
         problems.notes.append(f"{file.name}: {unused}{same}")
     return ends
-
-
-def _columns_of_ids(file: TableFile, columns: list[str], ids: Mapping[str, int]) -> list[str]:
-    if len(columns) == 2:
-        return columns
-    held = list[str]()
-    if ids:  # a table larger than memory is not read for it
-        table = read_table(file, Problems(), text=columns)
-        known = {name: sum(map(ids.__contains__, table.text[name])) for name in columns}
-        held = [name for name, count in known.items() if 2 * count > len(table.rows)]
-    if len(held) != 2:
-        raise GraphError(
-            f"{file.name} has the columns {listed(columns)}, of which {listed(held) or 'none'} hold ids "
-            "of nodes: call the two with the ends of an edge source and target"
-        )
-    return held
-
-
-def _other_ids(
-    file: TableFile, ids: Mapping[str, int], column: str | None, mentioned: set[str]
-) -> str | None:
-    """Where the ends of edges are, if most are not ids: in another column, or rewritten as numbers."""
-    table = read_table(file, Problems(), text=[name for name in file.columns if name])
-    for name, cells in table.text.items():
-        common = mentioned.intersection(cells) if name != column else set[str]()
-        if 2 * len(common) > len(mentioned) and len(set(cells)) == len(cells):
-            return (
-                f"names nodes by values such as {min(common)!r}, which are in column {name!r} of "
-                f"{file.name}, a different one in every row: give --id {name}"
-            )
-    whole = {number: end for end in mentioned if (number := _id_number(end)) is not None}
-    pairs = {whole[number]: name for name in ids if (number := _id_number(name)) in whole}
-    if 2 * len(pairs) <= len(mentioned):
-        return None
-    end = min(pairs)
-    return (
-        f"names a node {end!r} that the table of nodes calls {pairs[end]!r}: a spreadsheet rewrites "
-        f"ids that look like numbers; {AS_TEXT}"
-    )
-
-
-def _id_number(name: str) -> int | None:
-    whole = re.fullmatch(r"(\d{1,18})(?:[.,]0+)?", name)
-    return int(whole[1]) if whole else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from pace.datasets import SITE_RATIOS, Dataset, Names
 from pace.errors import GraphError, SettingError, did_you_mean
-from pace.graph import Graph, coalesced
+from pace.graph import Graph
 from pace.io import plain_record
 from pace.tables.cells import MISSING
 from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
@@ -25,7 +26,14 @@ from pace.tables.features import (
     told_by_features,
     unscaled_features,
 )
-from pace.tables.graph_parts import number_nodes, read_clients, read_edges, read_labels, read_masks
+from pace.tables.graph_parts import (
+    NodeIds,
+    number_nodes,
+    read_clients,
+    read_edges,
+    read_labels,
+    read_masks,
+)
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, read_table
@@ -69,76 +77,97 @@ class Imported:
         return {"notes": self.notes, "changes": changes, "warnings": self.warnings}
 
 
+class Plan:
+    """How a table of nodes is read: what the options and the codebook say together."""
+
+    def __init__(self, nodes: Path, columns: Columns, codebook: Codebook | None) -> None:
+        self.codebook, self.problems = codebook, Problems()
+        self.classes = _check_settings(columns, codebook)
+        self.columns, self.ratios = _shares(columns)
+        self.missing = codebook.missing if codebook else MISSING
+        self.weight = columns.weight or (codebook and codebook.weight) or None
+        self.directed = (columns.directions or (codebook.directions if codebook else BOTH)) != BOTH
+        self.file = open_mapped(nodes, columns.mapping)
+        self.special = _special_columns(self.columns, codebook, self.file, self.problems.notes)
+        self.features = list(codebook.columns) if codebook else []
+        self.text = list(self.special.values())
+        if codebook is None:
+            left = data_columns(self.file, self.problems, without=self.text)
+            self.numbers = _feature_columns(columns.features, left, self.file.name)
+        else:
+            _check_columns(codebook, self.file, self.text, self.problems.notes)
+            self.text += [c.name for c in codebook.columns if c.kind in AS_TEXT]
+            self.numbers = [c.name for c in codebook.columns if c.kind not in AS_TEXT]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all features."""
+        return tuple(feature for column in self.features for feature in column.features)
+
+    def encode(
+        self, table: Table, changes: list[Change]
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Features, labels and masks of a table's rows; `changes` gets what a codebook did to which."""
+        known = None if self.codebook is None else changes
+        x = encode_columns(table, self.features, self.missing, known)
+        y, self.classes = read_labels(table, self.special.get("label"), self.classes, self.missing)
+        return x, y, read_masks(table, self.special.get("split"), y)
+
+
 def import_graph(
     nodes: Path, edges: Path, columns: Columns, name: str = "mine", codebook: Codebook | None = None
 ) -> Imported:
     """The dataset of two tables; a ProblemsError lists everything that is wrong with them."""
-    classes, missing = check_settings(columns, codebook), MISSING
-    problems, changes = Problems(), list[Change]()
-    columns, ratios = shares(columns)
-    file = open_mapped(nodes, columns.mapping)
-    special = special_columns(columns, codebook, file, problems.notes)
-    text, numbers = read_as(file, columns, codebook, special, problems)
-    table = read_table(file, problems, text=text, numbers=numbers, decimal=columns.decimal)
+    plan, changes = Plan(nodes, columns, codebook), list[Change]()
+    problems, special = plan.problems, plan.special
+    table = read_table(
+        plan.file, problems, text=plan.text, numbers=plan.numbers, decimal=columns.decimal
+    )
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
     ids = number_nodes(table, special.get("id"))
-    if codebook is None:
-        features = infer_columns(table)
-        x = encode_columns(table, features, MISSING)
-    else:
-        features, missing = list(codebook.columns), codebook.missing
-        x = encode_columns(table, features, missing, changes)
-    y, classes = read_labels(table, special.get("label"), classes, missing)
+    plan.features = plan.features or infer_columns(table)
+    x, y, masks = plan.encode(table, changes)
     owner, clients = read_clients(table, special.get("client"))
-    masks = read_masks(table, special.get("split"), y)
     if masks and not torch.stack([*masks.values()]).any():
         table.refuse(None, f"split column {special['split']!r} is empty in every row")
-    older = _older(columns.known, ids)
+    if columns.known is not None:
+        ids = _with_known(ids, columns.known)
     ends, weights = read_edges(
         edges,
-        table,
-        ids | older if older else ids,  # a copy of many ids takes much memory
-        id_column=special.get("id"),
+        ids,
+        problems,
+        numbered="id" not in special,
         strangers=columns.strangers,
-        weight=columns.weight or (codebook and codebook.weight) or None,
+        weight=plan.weight,
     )
     problems.stop()
-    directed = (columns.directions or (codebook.directions if codebook else BOTH)) != BOTH
-    _tell_merged(ends, len(ids) + len(older), directed, problems.notes)
-    names = tuple(feature for column in features for feature in column.features)
-    known = Names(classes, names, clients, (*ids, *older))
-    if columns.known is not None:
-        x, y, ends, weights = _joined(columns.known, known, (x, y, ends, weights))
-        masks = {name: torch.cat([mask, y.new_zeros(len(older))]) for name, mask in masks.items()}
-    graph = Graph.build(x, ends, y, **masks, weights=weights, directed=directed)
-    mapping = plain_record(columns.mapping) if columns.mapping else {}
-    dataset = Dataset(name, graph, len(classes), ratios, owner=owner, names=known, mapping=mapping)
     if codebook is None:
-        problems.warnings += _feature_warnings(dataset, table, numbered="id" not in special)
-    if (told := told_by_features(x, y, names)) is not None:
+        problems.warnings += _feature_warnings(x, plan.names, table, numbered="id" not in special)
+    if (told := told_by_features(x, y, plan.names)) is not None:
         problems.warnings.append(told)
-    return Imported(dataset, problems.notes, changes, problems.warnings, len(table.rows))
+    rows, given = len(table.rows), ends.shape[1]
+    del table
+    names = Names(plan.classes, plan.names, clients, tuple(ids.names))
+    if columns.known is not None:
+        x, y, ends, weights = _joined(columns.known, names, ids, (x, y, ends, weights))
+        masks = {mask: torch.cat([m, m.new_zeros(len(y) - rows)]) for mask, m in masks.items()}
+    del ids
+    graph = Graph.build(x, ends, y, **masks, weights=weights, directed=plan.directed)
+    kept = graph.edges.shape[1] // (1 if plan.directed else 2)
+    if columns.known is None and kept < given:
+        problems.notes.append(
+            "merged or dropped: edges given more than once, in both directions or from a node to "
+            f"itself, {given - kept:,}"
+        )
+    mapping = plain_record(columns.mapping) if columns.mapping else {}
+    dataset = Dataset(
+        name, graph, len(names.classes), plan.ratios, owner=owner, names=names, mapping=mapping
+    )
+    return Imported(dataset, problems.notes, changes, problems.warnings, rows)
 
 
-def read_as(
-    file: TableFile,
-    columns: Columns,
-    codebook: Codebook | None,
-    special: Mapping[str, str],
-    problems: Problems,
-) -> tuple[list[str], list[str]]:
-    """The columns that are read as text, those that are no features among them, and as numbers."""
-    text = list(special.values())
-    if codebook is None:
-        left = data_columns(file, problems, without=text)
-        return text, _feature_columns(columns.features, left, file.name)
-    _check_columns(codebook, file, text, problems.notes)
-    words = [column.name for column in codebook.columns if column.kind in AS_TEXT]
-    return text + words, [c.name for c in codebook.columns if c.kind not in AS_TEXT]
-
-
-def shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
+def _shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
     """The shares of train, validation and test, and the columns without them in place of a column."""
     parts = re.fullmatch(r"(\d+)/(\d+)/(\d+)", columns.split or "")
     if parts is None:
@@ -152,17 +181,15 @@ def shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
     return replace(columns, split=None), (train, val, test)
 
 
-def _older(known: Dataset | None, ids: Mapping[str, int]) -> dict[str, int]:
-    """The nodes of a graph that are not in the table, numbered after those that are."""
-    if known is None:
-        return {}
+def _with_known(ids: NodeIds, known: Dataset) -> NodeIds:
+    """The table's ids, then those of a graph that are not in the table."""
     if not known.names.nodes:
         raise GraphError(f"{known.name} knows no ids of its nodes: import it again with --id")
-    names = [name for name in known.names.nodes if name not in ids]
-    return {name: len(ids) + index for index, name in enumerate(names)}
+    new = ids.numbers(known.names.nodes) < 0
+    return NodeIds([*ids.names, *compress(known.names.nodes, new)])
 
 
-def _joined(known: Dataset, names: Names, parts: Parts) -> Parts:
+def _joined(known: Dataset, names: Names, ids: NodeIds, parts: Parts) -> Parts:
     """Features, labels, edges and weights of the table's nodes, then of the graph's other nodes."""
     (x, y, ends, weights), graph = parts, known.graph
     for kind in ("features", "classes"):
@@ -173,8 +200,7 @@ def _joined(known: Dataset, names: Names, parts: Parts) -> Parts:
             )
     if (weights is None) != (graph.weights is None):
         raise GraphError(f"either the edges of {known.name} or the table's have weights: give both")
-    number = {name: index for index, name in enumerate(names.nodes)}
-    place = torch.tensor([number[name] for name in known.names.nodes])
+    place = torch.from_numpy(ids.numbers(known.names.nodes))
     others = place >= len(x)
     if weights is not None and graph.weights is not None:
         weights = torch.cat([weights, graph.weights])
@@ -182,17 +208,9 @@ def _joined(known: Dataset, names: Names, parts: Parts) -> Parts:
     return torch.cat([x, graph.x[others]]), torch.cat([y, graph.y[others]]), ends, weights
 
 
-def _tell_merged(ends: Tensor, nodes: int, directed: bool, notes: list[str]) -> None:
-    """Note the edges that a graph has once, or not at all."""
-    loops = int((ends[0] == ends[1]).sum())
-    kept = coalesced(ends, nodes, directed=directed)[0].shape[1] // (1 if directed else 2)
-    if loops:
-        notes.append(f"dropped: edges from a node to itself, {loops}")
-    if merged := ends.shape[1] - loops - kept:
-        notes.append(f"merged: edges given more than once or in both directions, {merged}")
-
-
-def _feature_warnings(dataset: Dataset, table: Table, *, numbered: bool) -> Iterator[str]:
+def _feature_warnings(
+    x: Tensor, names: Sequence[str], table: Table, *, numbered: bool
+) -> Iterator[str]:
     """Features that no codebook has scaled, or that look like ids where no column is the id."""
     for column, parsed in table.numbers.items() if numbered else ():
         values = parsed.values
@@ -202,11 +220,11 @@ def _feature_warnings(dataset: Dataset, table: Table, *, numbered: bool) -> Iter
                 f"column {column!r} has a different whole number in every row and is used as a "
                 f"feature: if it is an id, give --id {column}"
             )
-    if (large := unscaled_features(dataset.graph.x, dataset.names.features)) is not None:
+    if (large := unscaled_features(x, names)) is not None:
         yield large
 
 
-def check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
+def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
     """The classes in order, of --classes or the codebook; none if neither says them."""
     check_choice("--strangers", columns.strangers, ("refuse", "drop"))
     check_choice("--directions", columns.directions or BOTH, DIRECTIONS)
@@ -225,7 +243,7 @@ def check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
     return classes if columns.classes else ()
 
 
-def special_columns(
+def _special_columns(
     columns: Columns, book: Codebook | None, file: TableFile, notes: list[str]
 ) -> dict[str, str]:
     """The columns that are no features, by what they mean."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -21,8 +21,6 @@ from pace.errors import GraphError, ProblemsError, SettingError
 from pace.io import many, optional
 from pace.tables.cells import (
     MISSING,
-    UNCLEAR_MARK,
-    Words,
     alike_notes,
     bound_parts,
     in_order,
@@ -30,9 +28,7 @@ from pace.tables.cells import (
     like_numbers,
     missing_among,
     missing_numbers,
-    not_words,
     spelt_alike,
-    unit_of,
     whole_number,
 )
 from pace.tables.codebook import (
@@ -45,7 +41,13 @@ from pace.tables.codebook import (
     refuse_repeated,
 )
 from pace.tables.dates import are_dates, show_day
-from pace.tables.features import CATEGORIES, FEW_WORDS, stands_for_missing
+from pace.tables.features import (
+    CATEGORIES,
+    FEW_WORDS,
+    LIKE_NUMBERS,
+    column_kind,
+    stands_for_missing,
+)
 from pace.tables.graph_parts import read_labels
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
@@ -220,34 +222,29 @@ def describe_column(
     table: Table, name: str, absent: Collection[str], *, least: int, forced: bool = False
 ) -> Summary:
     """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
-    cells = Words(cell for cell in table.text[name] if cell.lower() not in absent)
-    missing = len(table.rows) - len(cells)
-    if cells and not forced:
-        if are_dates(cells):
-            days = table.days(name)
-            for index in np.flatnonzero(np.isnan(days)).tolist():
-                if (cell := table.text[name][index]).lower() not in absent:
-                    table.refuse_cell(index, name, cell, "a date such as 2024-03-31")
-            return _sized(name, "date", days, len(table.rows))
-        if 2 * sum(map(is_number, cells)) > len(cells):
-            values = table.numbers[name].values.astype(np.float64)
-            values = values[~np.isin(values, missing_numbers([*absent]))]
-            values = values[np.isfinite(values)]
-            if len(values) < len(cells):
-                _refuse_words(table, name, absent)
-            if (remark := stands_for_missing(values)) is not None:
-                table.problems.warnings.append(f"column {name!r} {remark}: then say --missing")
-            kind: Kind = "flag" if np.isin(values, (0, 1)).all() else "number"
-            return _sized(name, kind, values, len(table.rows))
-        if (wrong := not_words(set(cells))) is not None:
-            table.refuse(None, f"column {name!r} {wrong}, or say --category {name}")
-    counts = Counter(cells)
+    kind, rows = "category" if forced else column_kind(table, name, absent), len(table.rows)
+    if kind == "date":
+        days = table.days(name)
+        for index in np.flatnonzero(np.isnan(days)).tolist():
+            if (cell := table.text[name][index]).lower() not in absent:
+                table.refuse_cell(index, name, cell, "a date such as 2024-03-31")
+        return _sized(name, "date", days, rows)
+    if kind == "number":
+        _refuse_words(table, name, absent)
+        values = table.numbers[name].values.astype(np.float64)
+        values = values[~np.isin(values, missing_numbers([*absent]))]
+        if (remark := stands_for_missing(values)) is not None:
+            table.problems.warnings.append(f"column {name!r} {remark}: then say --missing")
+        flag = np.isin(values[np.isfinite(values)], (0, 1)).all()
+        return _sized(name, "flag" if flag else "number", values, rows)
+    counts = Counter(cell for cell in table.text[name] if cell.lower() not in absent)
+    total = counts.total()
     frequent = in_order(word for word, count in counts.items() if count >= least)
     rare = sum(count for count in counts.values() if count < least)
-    mostly_rare = 2 * rare > len(cells) and len(counts) > FEW_WORDS and not forced
-    if not 0 < len(counts) <= CATEGORIES or mostly_rare:
-        return Summary(name, "text", len(cells), missing)
-    return Summary(name, "category", len(cells), missing, tuple(frequent), rare=rare)
+    mostly_rare = 2 * rare > total and len(counts) > FEW_WORDS and not forced
+    if kind is None or not 0 < len(counts) <= CATEGORIES or mostly_rare:
+        return Summary(name, "text", total, rows - total)
+    return Summary(name, "category", total, rows - total, tuple(frequent), rare=rare)
 
 
 def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
@@ -255,17 +252,12 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
     numbers = table.numbers[name]
     for index in np.flatnonzero(~np.isfinite(numbers.values)).tolist():
         cell = table.text[name][index]
+        kind = f"is not {numbers.expected}"
         if cell.lower() in absent:
             continue
         if bound_parts(cell) is not None:
-            kind = (
-                "holds limits or ranges: --mapping FILE proposes how to read them (`limits = true`)"
-            )
-        elif not np.isnan(numbers.values[index]):
-            kind = "is not a finite number"
-        elif is_number(cell):
-            kind = UNCLEAR_MARK if numbers.style == "unclear" else "holds numbers in two notations"
-        else:
+            kind = "holds limits or ranges: --mapping FILE proposes how to read them"
+        elif not is_number(cell):
             kind = (
                 "holds words among its numbers: say which of them mean that the value is missing "
                 f"(--missing {cell!r}), or that it is a category (--category {name})"
@@ -299,35 +291,19 @@ def significant(value: float) -> float:
 def _remarks(table: Table, columns: Sequence[Summary]) -> list[str]:
     """What to look at, columns of a kind together."""
 
-    def those(holds: Callable[[Summary], object]) -> list[str]:
-        return [column.name for column in columns if holds(column)]
-
     def codes(column: Summary) -> bool:
         values = np.unique(table.numbers[column.name].values)
         values = values[np.isfinite(values)]
-        return 2 < len(values) <= MOST_CODES and bool((values == np.round(values)).all())
+        few = 2 < len(values) <= MOST_CODES and bool((values == np.round(values)).all())
+        return few or any(map(PADDED.fullmatch, table.text[column.name]))
 
+    text = [column.name for column in columns if column.kind == "text"]
+    numerals = [column.name for column in columns if like_numbers(column.words)]
+    coded = [column.name for column in columns if column.kind == "number" and codes(column)]
     named = {
-        "empty, so no feature": those(lambda c: c.kind == "text" and not c.rows),
-        "too many different words to be a feature": those(lambda c: c.kind == "text" and c.rows),
-        "some rows have rare words, which are not named and become `other`": those(
-            lambda c: c.rare
-        ),
-        "numbers with a unit behind them, taken as words; without it they are numbers": those(
-            lambda c: unit_of(c.words)
-        ),
-        "words that look like numbers in a notation that is not read": those(
-            lambda c: like_numbers(c.words) and not unit_of(c.words)
-        ),
-        "few whole numbers; if they are codes and no counts, say --category": those(
-            lambda c: c.kind == "number" and codes(c)
-        ),
-        "numbers with zeros in front; if they are codes, say --category": those(
-            lambda c: c.kind == "number" and any(map(PADDED.fullmatch, table.text[c.name]))
-        ),
-        "the same in every row, so of no use": those(
-            lambda c: (c.spread and not c.spread.sd) or len(c.words) == 1 > c.rare
-        ),
+        "empty or too many different words, so no feature": text,
+        LIKE_NUMBERS: numerals,
+        "few whole numbers, or zeros in front; if they are codes, say --category": coded,
     }
     return [f"{remark}: {listed(names)}" for remark, names in named.items() if names]
 
@@ -347,21 +323,15 @@ def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
 
 def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
     """What the file tells its readers, in sentences."""
-    kinds = {column.kind for column in proposal.columns}
     words = sum(len(column.words) for column in proposal.columns)
-    sentences = [
+    return [
         f"The names of {len(proposal.columns)} columns, that there are {proposal.rows:,} rows, the "
         f"{len(proposal.classes)} classes in {proposal.label!r}, and for each column how many values "
-        "are missing. No row, no id, no edge."
+        "are missing. No row, no id, no edge.",
+        f"Of categories: {words} words, each of which is in {least} rows or more.",
+        f"Of numbers and dates: mean and standard deviation to {DIGITS} digits (which is what their sum "
+        "and sum of squares say), ranges rounded.",
     ]
-    if "category" in kinds:
-        sentences.append(f"Of categories: {words} words, each of which is in {least} rows or more.")
-    if kinds & {"number", "date"}:
-        sentences.append(
-            f"Of numbers and dates: mean and standard deviation to {DIGITS} digits (which is what "
-            "their sum and sum of squares say), ranges rounded."
-        )
-    return sentences
 
 
 def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codebook, list[str]]:

@@ -18,12 +18,11 @@ from torch import Tensor
 from pace.datasets import FOLDER, About, Edges, Names, Nodes, width_of, write_folder
 from pace.errors import GraphError, SettingError
 from pace.io import plain_record
-from pace.tables.cells import MISSING, Numbers, parse_cells
-from pace.tables.codebook import BOTH, Codebook
-from pace.tables.features import Change, encode_columns, infer_columns
-from pace.tables.graph_parts import find_ends, read_labels, read_masks
-from pace.tables.importing import Columns, check_settings, read_as, shares, special_columns
-from pace.tables.problems import Problems
+from pace.tables.cells import Numbers, parse_cells
+from pace.tables.codebook import Codebook
+from pace.tables.features import infer_columns
+from pace.tables.graph_parts import find_ends
+from pace.tables.importing import Columns, Plan
 from pace.tables.table import ArrowBlock, Table, arrow_blocks, open_table
 
 SPREAD = 4  # times the number of nodes: ids below it are looked up in a list, in one look
@@ -34,54 +33,45 @@ class StreamedTables:
     """Two tables that become a folder."""
 
     def __init__(self, nodes: Path, edges: Path, columns: Columns, codebook: Codebook | None):
-        self.nodes, self.edges, self.codebook = nodes, edges, codebook
+        self.nodes, self.edges = nodes, edges
         for option in ("client", "decimal", "known", "mapping"):
             if getattr(columns, option) is not None:
                 name = {"known": "with"}.get(option, option)
                 raise SettingError(f"--{name} does not go with --memory: leave it out")
-        self.classes = check_settings(columns, codebook)
-        if columns.label and not self.classes:
+        self.plan = plan = Plan(nodes, columns, codebook)
+        if columns.label and not plan.classes:
             raise SettingError("--memory needs all classes beforehand: give --classes, or --job")
-        self.problems = Problems()
-        self.columns, self.ratios = shares(columns)
-        self.file = open_table(nodes)
-        self.special = special_columns(self.columns, codebook, self.file, self.problems.notes)
-        self.weight = columns.weight or (codebook and codebook.weight) or None
-        self.directed = (columns.directions or (codebook.directions if codebook else BOTH)) != BOTH
-        self.features = list(codebook.columns) if codebook else []
-        self.text, self.numbers = read_as(
-            self.file, self.columns, codebook, self.special, self.problems
-        )
-        self.text = [name for name in self.text if name != self.special.get("id")]
+        plan.text = [name for name in plan.text if name != plan.special.get("id")]
         self.ids = self._ids()
-        first = self._table(next(arrow_blocks(nodes)), 0)
         if codebook is None:
-            self.features = infer_columns(first)
-            if words := [column.name for column in self.features if column.kind != "number"]:
+            plan.features = infer_columns(self._table(next(arrow_blocks(nodes)), 0))
+            if words := [column.name for column in plan.features if column.kind != "number"]:
                 raise SettingError(
                     f"column {words[0]!r} holds no numbers: --memory turns words and dates into "
                     "features by a codebook alone, with --job"
                 )
-        self.problems.stop()
-        self.ends = find_ends(open_table(edges), {}, self.problems, self.weight)
+        plan.problems.stop()
+        self.ends = find_ends(open_table(edges), plan.problems, plan.weight)
         ends = next(arrow_blocks(edges, self.ends), None)
         named = [self.ids, *(map(_names, ends.columns) if ends else ())]
         self.words = any(str(names.type) != "int64" for names in named)
         self.lookup = self._lookup()
 
     def _table(self, block: Any, before: int) -> Table:
-        file = ArrowBlock(self.nodes, block, before)
-        rows, text = file.read([*self.text, *self.numbers], self.problems)
-        numbers = {name: Numbers(parse_cells(text[name])) for name in self.numbers}
-        return Table(file, rows, text, numbers, self.problems)
+        plan, file = self.plan, ArrowBlock(self.nodes, block, before)
+        rows, text = file.read([*plan.text, *plan.numbers], plan.problems)
+        numbers = {name: Numbers(parse_cells(text[name])) for name in plan.numbers}
+        return Table(file, rows, text, numbers, plan.problems)
 
     def _ids(self) -> Any:
         """What nodes are called, as an Arrow array; of whole numbers, whole numbers."""
         import pyarrow
 
-        column = self.special.get("id")
+        column = self.plan.special.get("id")
         if column is None:
-            count = sum(len(block) for block in arrow_blocks(self.nodes, self.file.columns[:1]))
+            count = sum(
+                len(block) for block in arrow_blocks(self.nodes, self.plan.file.columns[:1])
+            )
             return pyarrow.array(np.arange(count))
         blocks = [_names(block.column(column)) for block in arrow_blocks(self.nodes, [column])]
         ids = pyarrow.chunked_array(blocks).combine_chunks()
@@ -109,15 +99,10 @@ class StreamedTables:
 
     def node_blocks(self) -> Iterator[Nodes]:
         """Features, labels and split of the nodes, in order."""
-        before, missing = 0, self.codebook.missing if self.codebook else MISSING
-        column, empty = self.special.get("split"), True
+        before, column, empty = 0, self.plan.special.get("split"), True
         for block in arrow_blocks(self.nodes):
-            table = self._table(block, before)
-            changes: list[Change] | None = None if self.codebook is None else []
-            x = encode_columns(table, self.features, missing, changes)
-            y, _ = read_labels(table, self.special.get("label"), self.classes, missing)
-            masks = read_masks(table, column, y)
-            self.problems.stop()
+            x, y, masks = self.plan.encode(self._table(block, before), [])
+            self.plan.problems.stop()
             split = torch.zeros(len(y), dtype=torch.uint8)
             for number, mask in enumerate(masks, start=1):
                 split[masks[mask]] = number
@@ -128,11 +113,12 @@ class StreamedTables:
 
     def edge_blocks(self) -> Iterator[Edges]:
         """Both ends of the edges as numbers of nodes, and their weights."""
-        wanted, dropped = [*self.ends, *([self.weight] if self.weight else [])], 0
+        weight, dropped = self.plan.weight, 0
+        wanted = [*self.ends, *([weight] if weight else [])]
         for block in arrow_blocks(self.edges, wanted):
             ends = torch.stack([self._numbered(block.column(end)) for end in self.ends])
             known = ends.amin(0) >= 0
-            if not known.all() and self.columns.strangers == "refuse":
+            if not known.all() and self.plan.columns.strangers == "refuse":
                 row = int((~known).nonzero()[0])
                 found = [block.column(end)[row].as_py() for end in self.ends]
                 raise GraphError(
@@ -141,17 +127,16 @@ class StreamedTables:
                 )
             dropped += int((~known).sum())
             weights = None
-            if self.weight:
-                column = block.column(self.weight).combine_chunks()
+            if weight:
+                column = block.column(weight).combine_chunks()
                 weights = torch.tensor(np.array(column, dtype=np.float32))
                 if not bool((torch.isfinite(weights) & (weights > 0)).all()):
-                    raise GraphError(
-                        f"{self.edges.name}: a weight ({self.weight!r}) is not a number above 0"
-                    )
+                    wrong = f"a weight ({weight!r}) is not a number above 0"
+                    raise GraphError(f"{self.edges.name}: {wrong}")
             yield ends[:, known], None if weights is None else weights[known]
         if dropped:
             left_out = f"dropped: edges to nodes that are not in the table, {dropped:,}"
-            self.problems.notes.append(left_out)
+            self.plan.problems.notes.append(left_out)
 
     def _numbered(self, column: Any) -> Tensor:
         """The number of each named node, -1 where there is none."""
@@ -166,9 +151,7 @@ class StreamedTables:
         import pyarrow
         from pyarrow import parquet
 
-        ids = pyarrow.table({"id": self.ids})
-        names = tuple(feature for column in self.features for feature in column.features)
-        nodes = len(self.ids)
+        plan, ids, nodes = self.plan, pyarrow.table({"id": self.ids}), len(self.ids)
         if memory < (least := nodes * (ROOM_PER_NODE + 16)):
             raise SettingError(
                 f"{nodes:,} nodes take at least {least / 1e9:.1f} GB whatever is streamed, and --memory "
@@ -178,16 +161,16 @@ class StreamedTables:
             format=FOLDER,
             name=out.stem,
             nodes=nodes,
-            features=len(names),
-            classes=len(self.classes),
-            ratios=self.ratios,
-            names=Names(self.classes, names),
-            width=width_of(nodes, len(names), memory),
-            directed=self.directed,
-            weighted=self.weight is not None,
+            features=len(plan.names),
+            classes=len(plan.classes),
+            ratios=plan.ratios,
+            names=Names(plan.classes, plan.names),
+            width=width_of(nodes, len(plan.names), memory),
+            directed=plan.directed,
+            weighted=plan.weight is not None,
             memory=memory,
         )
-        told = [plain_record(about), self.special, self.ends, self.weight, self.columns.strangers]
+        told = [plain_record(about), plan.special, self.ends, plan.weight, plan.columns.strangers]
         told += [(path.resolve(), path.stat().st_mtime_ns) for path in (self.nodes, self.edges)]
         about = write_folder(
             out,
@@ -199,12 +182,12 @@ class StreamedTables:
         )
         return {
             "nodes": nodes,
-            "edges": about.entries // (1 if self.directed else 2),
+            "edges": about.entries // (1 if plan.directed else 2),
             "features": about.features,
             "classes": about.classes,
-            "split": "of the table" if "split" in self.special else "drawn when it is used",
+            "split": "of the table" if "split" in plan.special else "drawn when it is used",
             "memory": memory,
-            "notes": self.problems.notes,
+            "notes": plan.problems.notes,
         }
 
 
