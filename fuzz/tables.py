@@ -16,7 +16,6 @@ from pace.tables import (
     Columns,
     Problems,
     Proposal,
-    codebook_discloses,
     codebook_rows,
     data_columns,
     import_graph,
@@ -82,7 +81,6 @@ def _merged(path: Path) -> None:
     sites = {"north": read_columns(path, Proposal), "south": honest_proposal()}
     book = merge_proposals(sites)[0]
     codebook_rows(book)
-    codebook_discloses(sites, book)
 
 
 def nodes() -> Path:

@@ -25,7 +25,6 @@ from pace.tables.matching import propose_mapping
 from pace.tables.proposal import (
     Proposal,
     Summary,
-    codebook_discloses,
     merge_proposals,
     propose_columns,
 )
@@ -111,10 +110,9 @@ def test_a_proposal_holds_no_row(tmp_path: Path) -> None:
     assert "rare disease" not in text
     assert not any(f" {cell}," in text for cell in columns["age"] if cell)
     (ward,) = (column for column in found.columns if column.name == "ward")
-    assert (ward.words, ward.rare) == (("a", "b"), 1)
+    assert (ward.words, ward.rows) == (("a", "b"), 40)
     (age,) = (column for column in found.columns if column.name == "age")
     assert age.spread is not None
-    assert age.spread.low % 10 == age.spread.high % 10 == 0
     assert age.missing == 1
 
 
@@ -210,8 +208,7 @@ def test_many_columns_are_merged_in_time_in_proportion() -> None:
     began = time.process_time()
     book, noted = merge_proposals(sites)
     assert len(book.columns) == 5_000
-    assert "'n7' is left out: not at south ('N7' is another name)" in noted
-    codebook_discloses(sites, book)
+    assert "'n7' is left out: not at south" in noted
     assert time.process_time() - began < 5
     with pytest.raises(SettingError, match="100002 columns, expected at most"):
         site("n", 100_001 // 2 + 1)
@@ -244,9 +241,7 @@ def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> 
     assert "another unit?" in "\n".join(book.warnings)
     assert "'A' and 'a' are 2 categories: if they are one, write them alike" in notes
     assert "class 'y' occurs at north only" in notes
-    assert "the id is 'case'; south: give --id at import" in notes
-    told = codebook_discloses(sites, merge_proposals(sites)[0])
-    assert "ward=A (south)" in told[1]
+    assert "the id is 'case'; south: import with --id" in notes
     with pytest.raises(SettingError, match="--classes lacks y"):
         merge_proposals(sites, classes=["x"])
     assert merge_proposals(sites, classes=["y", "x", "z"])[0].classes == ("y", "x", "z")
@@ -328,7 +323,7 @@ def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
         Job("study", GCN((9, 8, 2)), codebook=book)
 
 
-SPREAD = "{mean = 1, sd = %s, low = 0, high = 1}"
+SPREAD = "{mean = 1, sd = %s}"
 COLUMN = '{name = "a", kind = "number", rows = %s, spread = %s}'
 
 
@@ -433,13 +428,6 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
         merge_proposals({"nord": one, "süd": plain})
     with pytest.raises(SettingError, match="--directions is 'one', expected both or keep"):
         proposed(tmp_path, patients(), directions="one")
-
-
-def test_a_column_in_another_case_is_named_where_it_is_left_out(tmp_path: Path) -> None:
-    here = proposed(tmp_path, patients())
-    there = proposed(tmp_path, {("Age" if k == "age" else k): v for k, v in patients().items()})
-    notes = merge_proposals({"nord": here, "süd": there})[1]
-    assert "'age' is left out: not at süd ('Age' is another name)" in notes
 
 
 def test_classes_in_another_case_are_told_of(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_rows_are_counted_as_the_editor_shows_them_below_such_a_line(tmp_path: P
 
 
 def test_another_delimiter_than_ours_is_said(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"says that '\^' separates cells"):
+    with pytest.raises(GraphError, match="after sep= and one of"):
         imported(tmp_path, "sep=^\nid^f^kind\na^1^x\n")
 
 
@@ -68,7 +68,7 @@ def test_letters_are_composed_wherever_they_were_typed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"PK\x03\x04 a workbook", "a workbook or archive"),
+        (b"PK\x03\x04\x14\x00 a workbook", "is not text"),
         (b"id,f\n\x00\x01\n", "is not text"),
         (codecs.BOM_UTF16_LE + b"i\x00d", "is not text"),
     ],
@@ -200,18 +200,6 @@ def test_days_have_hours_and_go_back(tmp_path: Path) -> None:
     assert show_day(1e300) == "1e+300 days"
 
 
-def patients(count: int = 30) -> str:
-    rows = (f"{70 + row},P-{row:03},{row % 3},x{row % 2}\n" for row in range(count))
-    return "bed,patient,f,kind\n" + "".join(rows)
-
-
-def test_numbers_that_could_be_an_id_are_told_of_when_they_become_a_feature(tmp_path: Path) -> None:
-    nodes = patients().replace("P-", "4")
-    made = imported(tmp_path, nodes, "source,target\n0,1\n", features="patient,f")
-    assert any("give --id patient" in warning for warning in made.warnings)
-    assert not imported(tmp_path, nodes, "source,target\n0,1\n", features="f").warnings
-
-
 def test_features_that_are_not_scaled_are_told_of(tmp_path: Path) -> None:
     made = imported(tmp_path, "id,age,f,kind\na,61,1,x\nb,70,0,y\nc,80,1,x\n")
     assert [warning for warning in made.warnings if "age (about 70.8)" in warning]
@@ -241,8 +229,8 @@ def test_edges_to_others_can_be_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (("2020-01-02", "14.03.2021", "05/06/2020"), "dates that are not all written alike"),
-        (("2.1.20", "14.3.21", "6.5.20"), "a year of two digits .such as 14.3.21"),
+        (("2020-01-02", "14.03.2021", "05/06/2020"), "holds dates in several forms"),
+        (("2.1.20", "14.3.21", "6.5.20"), "a form that is not read, 14.3.21"),
     ],
 )
 def test_dates_that_cannot_be_read_do_not_become_words(

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 LISTED = 20  # classes or clients shown
 COLUMNS_SUFFIX = ".columns.toml"
+TOLD = (
+    "the names of columns and classes, words that are in {} rows or more, how many values are missing, "
+    "means and standard deviations to 6 digits (as good as sums). No row, no id, no edge."
+)
+DISCLOSED = (
+    "Everybody who gets the job reads all names of columns, classes and categories, and the pooled "
+    "centre and scale of numbers."
+)
 
 graph = typer.Typer()
 codebook = typer.Typer(
@@ -59,16 +67,14 @@ def propose(
 ) -> None:
     """Describe the columns of your table, so that sites can agree on one codebook.
 
-    No row leaves the site: the file holds names, kinds, categories, counts, means and ranges. It says
-    what it discloses; read it before you send it.
+    No row leaves the site: the file holds names, kinds, categories, counts, means and standard
+    deviations. Read it before you send it.
 
     Where names, words, units or dates differ from others', `--mapping` proposes how your columns become
     theirs, from your cells and what `--like` says. Correct that file, and run the command again.
 
     Examples:
         pace codebook propose patients.csv --label department --out north.columns.toml
-        pace codebook propose patients.csv --label department --id case --category triage
-        --missing "k. A." --without name,use --out north.columns.toml
         pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
         --like north.columns.toml --out south.columns.toml
     """
@@ -78,9 +84,8 @@ def propose(
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
         facts = {"mapping": str(mapping), "unsettled": rules.unsettled, "notes": remarks}
-        lines = [f"Note: {remark}" for remark in remarks]
-        lines.append(f"{mapping}: {'; '.join(rules.unsettled)}")
-        lines.append("Replace each ? in it, then run this command again. Nothing else was written.")
+        lines = [f"Note: {remark}" for remark in remarks] + rules.unsettled
+        lines.append(f"Replace each ? in {mapping}, then run this command again.")
         console.answer(facts, *lines, as_json=as_json)
         return
     proposed, notes = tables.propose_columns(
@@ -98,16 +103,13 @@ def propose(
     )
     notes = [*remarks, *notes]
     tables.write_columns(out, proposed)
-    disclosed = tables.proposal_discloses(proposed, least)
     if as_json:
-        facts = {"notes": notes, "discloses": disclosed, "file": str(out)}
+        facts = {"notes": notes, "discloses": TOLD.format(least), "file": str(out)}
         console.one_object({"format": proposed.FORMAT, **plain_record(proposed), **facts})
         return
-    to = console.console()
-    heads, rows = tables.proposal_rows(proposed)
-    pace.reports.Table.of(f"{nodes.name}: {proposed.rows:,} rows", heads, rows, names=2).show(to)
-    lines = [f"Note: {note}" for note in notes] + [f"What {out.name} tells its readers:"]
-    for line in [*lines, *(f"  {sentence}" for sentence in disclosed)]:
+    to, title = console.console(), f"{nodes.name}: {proposed.rows:,} rows"
+    pace.reports.Table.of(title, *tables.proposal_rows(proposed), names=2).show(to)
+    for line in [*(f"Note: {note}" for note in notes), f"{out.name} tells {TOLD.format(least)}"]:
         to.print(line)
     console.say(f"Written: {out} (send it to the site that makes the codebook)")
 
@@ -120,9 +122,7 @@ def mapping_for(
 
     if mapping is None:
         if like:
-            raise SettingError(
-                "--like says what to map to: give --mapping FILE for the mapping too"
-            )
+            raise SettingError("--like needs --mapping FILE: the mapping to propose")
         return None, []
     if mapping.exists():
         return tables.read_columns(mapping, tables.ColumnMapping), []
@@ -133,8 +133,7 @@ def mapping_for(
     others = [load_book(path, tables.Codebook, tables.Proposal) for path in like]
     proposed, doubts = tables.propose_mapping(file, label, id_column, others)
     tables.write_columns(mapping, proposed, doubts)
-    told = f"Written: {mapping} (read it, correct it, and run this command again)"
-    console.say(told, err=True)
+    console.say(f"Written: {mapping} (read it, correct it, and run this command again)", err=True)
     return proposed, [f"{mapping.name}, {name!r}: {doubt}" for name, doubt in doubts.items()]
 
 
@@ -160,11 +159,6 @@ def merge(
     if as_json:
         console.one_object(plain_record(book) | facts | {"file": str(out)})
         return
-    if book.warnings:
-        to.print(
-            "The warnings are in the file: settle them and delete them from the codebook; `pace new` "
-            "repeats those that are left."
-        )
     console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
 
 
@@ -181,19 +175,18 @@ def merge_files(
             raise SettingError(f"two files are called {path.name}: give each site's its own name")
         sites[name] = tables.read_columns(path, tables.Proposal)
     book, notes = tables.merge_proposals(sites, classes=classes)
-    disclosed = tables.codebook_discloses(sites, book)
     if to is not None:
         show_codebook(book, f"Codebook of {', '.join(sites)}", to)
-        for line in [*(f"Note: {note}" for note in notes), *disclosed]:
+        for line in [*(f"Note: {note}" for note in notes), DISCLOSED]:
             to.print(line)
-    return book, {"features": list(book.features), "notes": notes, "discloses": disclosed}
+    return book, {"features": list(book.features), "notes": notes}
 
 
 def merge_folder(folder: Path, to: Console) -> Codebook:
     """The codebook of all descriptions in a folder, printed."""
     if not (files := sorted(folder.glob(f"*{COLUMNS_SUFFIX}"))):
-        wanted = f"files such as north{COLUMNS_SUFFIX}, which `pace codebook propose` writes"
-        raise SettingError(f"{folder} holds no columns of a site: put in {wanted}")
+        wanted = f"north{COLUMNS_SUFFIX}, which `pace codebook propose` writes"
+        raise SettingError(f"{folder} holds no file such as {wanted}")
     return merge_files(files, to)[0]
 
 
@@ -213,19 +206,18 @@ def show_book(
     from pace.io import plain_record
 
     book = load_book(file, tables.Codebook)
-    if as_json:
-        console.one_object(plain_record(book) | {"features": list(book.features)})
-    else:
-        show_codebook(book, str(file), console.console())
+    facts = plain_record(book) | {"features": list(book.features)}
+    console.answer(
+        facts, lambda: show_codebook(book, str(file), console.console()), as_json=as_json
+    )
 
 
 def codebook_of(job: Job) -> Codebook:
     """The codebook by which tables are read."""
     if job.codebook is None:
         raise SettingError(
-            "the job has no codebook, so tables cannot be read by it: make one with `pace codebook "
-            "merge` and a job with `pace new --codebook`, or a .graph file with the job's features in "
-            "order with `pace graph import --features --classes`"
+            "the job has no codebook to read tables by: give a .graph file, or a job made with `pace "
+            "new --codebook`"
         )
     return job.codebook
 
@@ -245,9 +237,7 @@ def import_for(
     if nodes is None and edges is None and mapping is None:
         return
     if nodes is None or edges is None or graph is None:
-        raise SettingError(
-            "to make your graph of tables, name it and give both --nodes and --edges"
-        )
+        raise SettingError("to make a graph of tables, name it and give both --nodes and --edges")
     columns = Columns(mapping=read_columns(mapping, ColumnMapping) if mapping else None)
     imported = import_graph(nodes, edges, columns, graph.stem, codebook_of(job))
     file.write_graph(graph, imported.dataset)
@@ -320,8 +310,6 @@ def import_(
     Examples:
         pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
         pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
-        pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
-        --client hospital --split fold --out mine.graph
         pace graph import --job study.pace --nodes n.parquet --edges e.parquet --memory 6
         --out mine.graph
     """
@@ -356,12 +344,8 @@ def import_(
     imported = tables.import_graph(nodes, edges, columns, out.stem, book)
     file.write_graph(out, imported.dataset)
     facts = describe_graph(imported.dataset)
-    if as_json:
-        console.one_object(facts | imported.remarks())
-        return
-    show_facts(facts)
-    tell(imported, console.console())
-    console.say(f"Written: {out}")
+    parts = (lambda: show_facts(facts), lambda: tell(imported, console.console()))
+    console.answer(facts | imported.remarks(), *parts, f"Written: {out}", as_json=as_json)
 
 
 @graph.command()
@@ -379,10 +363,7 @@ def show(
     from pace.datasets import describe_graph
 
     facts = describe_graph(pace.load(graph, data_root))
-    if as_json:
-        console.one_object(facts)
-    else:
-        show_facts(facts)
+    console.answer(facts, lambda: show_facts(facts), as_json=as_json)
 
 
 def tell(imported: Imported, to: Console) -> None:
@@ -442,9 +423,7 @@ def rows(
     site = load_site(graph, job)
     local = None if kept is None else read_kept(kept, job).kept.local
     columns, count = write_rows(out, site, job, local)
-    if as_json:
-        facts = {"folder": str(out), "rows": site.graph.nodes, "files": count, "maps": columns}
-        console.one_object(facts)
-        return
-    console.say(f"{site.graph.nodes:,} rows of {', '.join(columns)}.")
-    console.say(f"Written: {out} ({console.many(count, 'file')}; as private as the graph)")
+    facts = {"folder": str(out), "rows": site.graph.nodes, "files": count, "maps": columns}
+    told = f"{site.graph.nodes:,} rows of {', '.join(columns)}."
+    written = f"Written: {out} ({console.many(count, 'file')}; as private as the graph)"
+    console.answer(facts, told, written, as_json=as_json)

@@ -8,10 +8,8 @@ from pace.tables.matching import propose_mapping
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import (
     Proposal,
-    codebook_discloses,
     codebook_rows,
     merge_proposals,
-    proposal_discloses,
     proposal_rows,
     propose_columns,
 )

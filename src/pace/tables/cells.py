@@ -1,7 +1,7 @@
 """What a cell is: a number as people and spreadsheets write it, a word, or nothing.
 
-`1.234` is 1.234 in one file and 1234 in another, so a column of numbers is read as a whole, and with an
-eye on the file's other columns; what stays unclear is reported, never guessed.
+`1.234` is 1.234 in one file and 1234 in another, so a column is read as a whole and with an eye on the
+others; what stays unclear is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -42,23 +42,24 @@ LIKE_NUMBER = re.compile(r"\W*\d[\d\W]*(?:[eE][+-]?\d+)?")  # €1.50, 120/80, 1
 SPREADSHEET = re.compile(r"=.+|#{4,}|#(REF|BEZUG|VALUE|WERT|NAME|DIV/0|NUM|ZAHL|NULL)[!?]")
 LEFT_ALONE = re.compile(r'="(.*)"')
 NUMERAL = r"\d[\d.,]*"
-LIMIT = re.compile(rf"([<>≤≥])=?\s*({NUMERAL})")
-RANGE = re.compile(rf"({NUMERAL})\s*(?:-|–|to|bis)\s*({NUMERAL})")
-AND_MORE = re.compile(rf"({NUMERAL})\s*\+")
+BOUNDS = (
+    (re.compile(rf"[<≤]=?\s*({NUMERAL})"), 0.5),
+    (re.compile(rf"[>≥]=?\s*({NUMERAL})|({NUMERAL})\s*\+"), 1.0),
+    (re.compile(rf"({NUMERAL})\s*(?:-|–|to|bis)\s*({NUMERAL})"), 0.5),
+)
 STORED = re.compile(r"u?int\d+|halffloat|float|double")  # as numbers, by Arrow
 FEW = 3  # different words; fewer show no pattern
 NUL = "\0"
 UNCLEAR_MARK = (
-    "holds numbers whose mark may come before decimals or between thousands: say --decimal comma or "
-    "--decimal point"
+    "may have decimals or thousands behind its mark: say --decimal comma or --decimal point"
 )
 
 
 class Words(Sequence[str]):
     """A column of text as UTF-8 with NUL after each cell: strings take 50 bytes more than their letters.
 
-    Every `SPAN` cells or more their number and their bytes are noted. A cell is found among those
-    that lie between two notes, which are kept decoded: reading in order decodes everything once.
+    Every `SPAN` cells or more their number and bytes are noted; those between two notes are decoded
+    together and kept, so that reading in order decodes everything once.
     """
 
     SPAN = 512
@@ -171,12 +172,10 @@ class Conversion(NamedTuple):
 
 def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
     """The numbers in a limit or a range, and the weight by which they are summed; None for others."""
-    if match := LIMIT.fullmatch(cell):
-        return (match[2],), 0.5 if match[1] in "<≤" else 1.0
-    if match := RANGE.fullmatch(cell):
-        return match.groups(), 0.5
-    match = AND_MORE.fullmatch(cell)
-    return (match.groups(), 1.0) if match else None
+    for pattern, weight in BOUNDS:
+        if match := pattern.fullmatch(cell):
+            return [part for part in match.groups() if part], weight
+    return None
 
 
 def parse_cells(cells: Sequence[str], read: Callable[[str], float] = float) -> Array:
@@ -262,10 +261,9 @@ def _has_marks(cells: Sequence[str], values: Array, delimiter: str) -> bool:
     """Whether numbers have marks that `float` does not read, or points that may be such marks."""
     if any(map(is_number, cells_at(cells, np.isnan(values)))):
         return True
-    parts = np.abs(values[np.isfinite(values) & (values != np.round(values))]).astype(np.float64)
-    near = np.abs(parts * 1000 - np.round(parts * 1000)) < 0.1  # float32
-    thousands = delimiter != "," and bool((near & (parts >= 1) & (parts < 1000)).all())
-    return thousands and any("." in cell for cell in cells)
+    pointed = (cell for cell in cells if "." in cell)
+    first = delimiter != "," and GROUPED.fullmatch(next(pointed, ""))
+    return bool(first) and all(map(GROUPED.fullmatch, pointed))
 
 
 def _styles(
@@ -285,15 +283,11 @@ def _styles(
     if "comma" in styles.values() or (delimiter != "," and commas):
         notes.append(f"decimal commas: {listed(commas)}")
         if grouped:
-            notes.append(
-                "points between thousands, as the file has decimal commas elsewhere: "
-                f"{listed(grouped)} (--decimal point reads them as decimal points)"
-            )
+            why = "points between thousands, as the file has decimal commas elsewhere"
+            notes.append(f"{why}: {listed(grouped)} (--decimal point reads decimals)")
         styles |= dict.fromkeys([*commas, *grouped], "comma")
     elif delimiter != "," and not any(pointed[name] for name in pointed if name not in grouped):
         styles |= dict.fromkeys(grouped, "unclear")
-    if english := [name for name, style in styles.items() if style == "point" and not decimal]:
-        notes.append(f"marks between thousands: {listed(english)}")
     return styles
 
 
@@ -333,17 +327,11 @@ def missing_among(cells: Collection[str], words: Sequence[str] = MISSING) -> tup
 def not_words(words: Collection[str]) -> str | None:
     """Why a column cannot be used as words, though its cells are no numbers or dates of one form."""
     if spoilt := sorted(filter(SPREADSHEET.fullmatch, words)):
-        return (
-            f"holds what a spreadsheet shows in place of a value, such as {spoilt[0]!r}: save the table "
-            "with values"
-        )
+        return f"holds what a spreadsheet shows in place of a value, {spoilt[0]!r}: save it with values"
     dates = sorted(filter(LIKE_DATES.fullmatch, words))
     if len(words) < FEW or 2 * len(dates) <= len(words):
         return None
-    return (
-        "holds dates that are not all written alike, or with the month as a word or a year of two "
-        f"digits (such as {'; '.join(dates[:3])}): write them all as 2024-03-31"
-    )
+    return f"holds dates in several forms or a form that is not read, {dates[0]}: write 2024-03-31"
 
 
 def like_numbers(words: Collection[str]) -> str | None:
@@ -372,20 +360,15 @@ def fold(word: str) -> str:
     return "".join(c for c in letters if not unicodedata.combining(c) and not c.isspace())
 
 
-def spelt_alike(words: Iterable[str]) -> list[list[str]]:
-    """Groups of words that differ in case, spaces or accents only: most often each is one word."""
-    groups: dict[str, set[str]] = {}
-    for word in words:
-        groups.setdefault(fold(word), set()).add(word)
-    return [sorted(group) for group in groups.values() if len(group) > 1]
-
-
-def alike_notes(column: str, words: Iterable[str], kind: str) -> list[str]:
-    """A note for each group of words that are spelt alike."""
+def alike_notes(column: str, words: Collection[str], kind: str) -> list[str]:
+    """A note for each group of words that differ in case, spaces or accents only."""
+    groups: dict[str, list[str]] = {}
+    for word in sorted(words):
+        groups.setdefault(fold(word), []).append(repr(word))
     return [
-        f"{column}: {' and '.join(map(repr, group))} are {len(group)} {kind}: if they are one, write "
-        "them alike"
-        for group in spelt_alike(words)
+        f"{column}: {' and '.join(group)} are {len(group)} {kind}: if they are one, write them alike"
+        for group in groups.values()
+        if len(group) > 1
     ]
 
 

@@ -1,12 +1,5 @@
 """A codebook: how the columns of a table become features, the same at every site.
 
-    label = "department"
-    classes = ["cardiology", "neurology"]
-    columns = [
-        {name = "age", kind = "number", centre = 61.2, scale = 17.4, fill = 61.2, indicator = true},
-        {name = "ward", kind = "category", values = ["day", "icu"], other = true},
-    ]
-
 number      (value - centre) / scale, one feature
 flag        0 or 1, one feature
 date        days since 2000-01-01, then as a number
@@ -137,9 +130,7 @@ class Codebook(Described):
             if (problem := column.problem) is not None:
                 raise SettingError(f"column {column.name!r} {problem}")
             if column.name in special:
-                raise SettingError(
-                    f"column {column.name!r} is the {special[column.name]}: it cannot be a feature too"
-                )
+                raise SettingError(f"column {column.name!r} is the {special[column.name]} too")
         refuse_repeated("column", (column.name for column in self.columns))
         refuse_repeated("feature", self.features)
         refuse_repeated("class", self.classes)

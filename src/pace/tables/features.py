@@ -187,18 +187,13 @@ def stands_for_missing(values: Array) -> str | None:
     for end, others in ((-1, unique[:-1]), (0, unique[1:])) if len(unique) > FEW_VALUES else ():
         nines = re.fullmatch(r"-9+|99+", f"{unique[end]:.0f}") and unique[end] == round(unique[end])
         if nines and counts[end] > 1 and np.abs(unique[end] - others).min() > np.ptp(others):
-            return (
-                f"is {unique[end]:g} in {counts[end]:,} rows and from {others.min():g} to "
-                f"{others.max():g} in the others. Does it mean a missing value"
-            )
+            rest = f"from {others.min():g} to {others.max():g} in the others"
+            return f"is {unique[end]:g} in {counts[end]:,} rows and {rest}. Is it a missing value"
     return None
 
 
 def told_by_features(x: Tensor, y: Tensor, names: Sequence[str]) -> str | None:
-    """A sentence about features that say what the label is; None if there are none.
-
-    Such a feature is constant within every class of some nodes, and not the same in all of them.
-    """
+    """A sentence about features that are constant within each larger class, and not over all."""
     classes, counts = y[y != UNKNOWN].unique(return_counts=True)
     common = classes[counts >= FEW_ROWS].tolist()
     if len(common) < 2:
@@ -207,12 +202,8 @@ def told_by_features(x: Tensor, y: Tensor, names: Sequence[str]) -> str | None:
     within = torch.stack([(part == part[0]).all(0) for part in parts]).all(0)
     between = torch.stack([part[0] != parts[0][0] for part in parts]).any(0)
     told = [str(names[feature]) for feature in (within & between).nonzero().flatten().tolist()]
-    if not told:
-        return None
-    return (
-        f"{listed(told)}: the same for all nodes of a class. If they are known only with the label, "
-        "leave them out: a model that reads the answer cannot be judged"
-    )
+    remedy = "leave them out if they are known only with the label"
+    return f"{listed(told)}: the same for all nodes of a class; {remedy}" if told else None
 
 
 def _check_unit(table: Table, column: Column, values: Array, distance: Array) -> None:
@@ -220,20 +211,14 @@ def _check_unit(table: Table, column: Column, values: Array, distance: Array) ->
     centre = f"scales from the codebook's centre {column.centre:g}"
     middle = float(np.median(distance)) if len(values) else 0.0
     far = values[distance > OUTLIER_SCALES]
+    narrow = middle > 2 and np.std(distance) < NARROW
     if middle > OUTLIER_SCALES:
-        table.refuse(
-            None,
-            f"column {column.name!r}: {len(far):,} of {len(values):,} values are more than "
-            f"{OUTLIER_SCALES} {centre} (such as {far[0]:g}), "
-            "most likely in another unit: convert them, or give `factor` in a mapping",
-        )
-    elif len(values) >= FEW_ROWS and (
-        middle > SHIFTED_SCALES or (middle > 2 and np.std(distance) < NARROW)
-    ):
-        table.problems.warnings.append(
-            f"column {column.name!r}: half of the values are {middle:.0f} {centre} or more: another "
-            "unit, or other people?"
-        )
+        many_far = f"{len(far):,} of {len(values):,} values are more than {OUTLIER_SCALES} {centre}"
+        wrong = f"{many_far} (such as {far[0]:g}): convert another unit by `factor` in a mapping"
+        table.refuse(None, f"column {column.name!r}: {wrong}")
+    elif len(values) >= FEW_ROWS and (middle > SHIFTED_SCALES or narrow):
+        shifted = f"half of the values are {middle:.0f} {centre} or more: another unit?"
+        table.problems.warnings.append(f"column {column.name!r}: {shifted}")
 
 
 def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:
@@ -259,10 +244,9 @@ def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Ch
         else:
             table.refuse_cell(index, column.name, cell, "one of the codebook's values")
     if 2 * others > len(table.rows) >= FEW_ROWS:
-        table.problems.warnings.append(
-            f"column {column.name!r}: {others:,} of {len(table.rows):,} rows hold words that are not in "
-            f"the codebook ({listed(column.values)}): are they written otherwise here?"
-        )
+        most = f"{others:,} of {len(table.rows):,} rows hold words that are not in the codebook"
+        wrong = f"column {column.name!r}: {most} ({listed(column.values)}): written otherwise here?"
+        table.problems.warnings.append(wrong)
     return block
 
 
@@ -273,10 +257,6 @@ def unscaled_features(x: Tensor, names: Sequence[str]) -> str | None:
         f"{names[feature] if names else f'number {feature}'} (about {float(size[feature]):.3g})"
         for feature in (size > LARGE).nonzero().flatten().tolist()
     ]
-    if not large:
-        return None
-    return (
-        f"{many(len(large), 'feature')} far larger than 1, not scaled: {listed(large)}. Models learn "
-        "little from such features; a codebook scales them alike at every site (`pace codebook "
-        "propose`)"
-    )
+    remedy = "scale them, as a codebook does (`pace codebook propose`)"
+    count = many(len(large), "feature")
+    return f"{count} far larger than 1: {listed(large)}; {remedy}" if large else None

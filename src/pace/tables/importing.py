@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,8 +38,6 @@ from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, read_table
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
-
-ID_ROWS = 20  # from which a whole number that is different in each row looks like an id
 
 
 @dataclass(frozen=True)
@@ -142,10 +139,8 @@ def import_graph(
         weight=plan.weight,
     )
     problems.stop()
-    if codebook is None:
-        problems.warnings += _feature_warnings(x, plan.names, table, numbered="id" not in special)
-    if (told := told_by_features(x, y, plan.names)) is not None:
-        problems.warnings.append(told)
+    unscaled = unscaled_features(x, plan.names) if codebook is None else None
+    problems.warnings += filter(None, (unscaled, told_by_features(x, y, plan.names)))
     rows, given = len(table.rows), ends.shape[1]
     del table
     names = Names(plan.classes, plan.names, clients, tuple(ids.names))
@@ -175,8 +170,7 @@ def _shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
     train, val, test = (int(part) / 100 for part in parts.groups())
     if round(train + val + test, 9) != 1 or not train * val:
         raise SettingError(
-            f"--split is {columns.split}, expected percents of train, validation and test that add up "
-            "to 100, the first two above 0, such as 60/20/20"
+            f"--split is {columns.split}, expected percents that add up to 100, such as 60/20/20"
         )
     return replace(columns, split=None), (train, val, test)
 
@@ -194,10 +188,8 @@ def _joined(known: Dataset, names: Names, ids: NodeIds, parts: Parts) -> Parts:
     (x, y, ends, weights), graph = parts, known.graph
     for kind in ("features", "classes"):
         if (mine := getattr(names, kind)) != (theirs := getattr(known.names, kind)):
-            raise GraphError(
-                f"{known.name} has other {kind} ({listed(theirs)}) than the table ({listed(mine)}): "
-                "import both by one codebook"
-            )
+            other = f"has other {kind} ({listed(theirs)}) than the table ({listed(mine)})"
+            raise GraphError(f"{known.name} {other}: import both by one codebook")
     if (weights is None) != (graph.weights is None):
         raise GraphError(f"either the edges of {known.name} or the table's have weights: give both")
     place = torch.from_numpy(ids.numbers(known.names.nodes))
@@ -208,32 +200,14 @@ def _joined(known: Dataset, names: Names, ids: NodeIds, parts: Parts) -> Parts:
     return torch.cat([x, graph.x[others]]), torch.cat([y, graph.y[others]]), ends, weights
 
 
-def _feature_warnings(
-    x: Tensor, names: Sequence[str], table: Table, *, numbered: bool
-) -> Iterator[str]:
-    """Features that no codebook has scaled, or that look like ids where no column is the id."""
-    for column, parsed in table.numbers.items() if numbered else ():
-        values = parsed.values
-        whole = len(values) >= ID_ROWS and (values == np.round(values)).all()
-        if whole and len(np.unique(values)) == len(values):
-            yield (
-                f"column {column!r} has a different whole number in every row and is used as a "
-                f"feature: if it is an id, give --id {column}"
-            )
-    if (large := unscaled_features(x, names)) is not None:
-        yield large
-
-
 def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
     """The classes in order, of --classes or the codebook; none if neither says them."""
     check_choice("--strangers", columns.strangers, ("refuse", "drop"))
     check_choice("--directions", columns.directions or BOTH, DIRECTIONS)
     if book is not None:
         if columns.directions not in (None, book.directions):
-            raise SettingError(
-                f"--directions is {columns.directions!r}, but the codebook says "
-                f"{book.directions!r}: leave it out"
-            )
+            wrong = f"--directions is {columns.directions!r}, but the codebook says"
+            raise SettingError(f"{wrong} {book.directions!r}: leave it out")
         if columns.features or columns.classes:
             raise SettingError("--features and --classes do not go with a codebook: leave them out")
         return book.classes
@@ -268,10 +242,8 @@ def _special_columns(
     if default in names and default not in special.values():
         special["id"] = default
     elif default != "id":
-        raise SettingError(
-            f"{file.name} has no column {default!r}, the codebook's id: name yours with --id; it has "
-            f"{listed(names, 12)}"
-        )
+        wrong = f"no column {default!r}, the codebook's id: name yours with --id"
+        raise SettingError(f"{file.name} has {wrong}; it has {listed(names, 12)}")
     return special
 
 
@@ -282,8 +254,7 @@ def _check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: 
     if absent := [name for name in wanted if name not in present]:
         raise GraphError(
             f"{file.name} lacks {listed([*map(repr, absent)], 12)}, which the codebook asks for; "
-            f"{did_you_mean(absent[0], present)}it has {listed(file.columns, 12)}: rename the column, "
-            "or agree on a codebook without it"
+            f"{did_you_mean(absent[0], present)}it has {listed(file.columns, 12)}"
         )
     known = {"", *wanted, *used}
     if unused := [name for name in file.columns if name not in known]:
@@ -298,11 +269,10 @@ def _feature_columns(features: str | None, names: Sequence[str], file: str) -> l
         return list(names)
     chosen: dict[str, None] = {}
     for word in filter(None, (word.strip() for word in features.split(","))):
-        prefix = word.removesuffix("*")
-        matches = [word] if word in names else [name for name in names if name.startswith(prefix)]
+        matches = [word] if word in names else [name for name in names if name.startswith(word)]
         if not matches:
             check_option("features", word, names, file)
         chosen |= dict.fromkeys(matches)
     if not chosen:
-        raise SettingError("--features is empty: name columns or a prefix, separated by commas")
+        raise SettingError("--features is empty: name columns or a prefix, by commas")
     return list(chosen)

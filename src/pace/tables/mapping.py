@@ -1,15 +1,7 @@
 """A site's mapping: how the columns of its own export become the columns that sites agree on.
 
-    columns = [
-        {name = "age", from = "Geburtsdatum", age_at = "Aufnahme"},
-        {name = "creatinine", from = "Krea", unit = "µmol/l", factor = 0.01131, limits = true},
-        {name = "sex", from = "Geschlecht", values = {m = "male", w = "female"}},
-        {name = "diagnoses", from = "Diagnosen", separator = ";", flags = {E11 = "diabetes"}},
-    ]
-
-The comments with which every such file begins say what else a line may hold. Of limits, `<3` is half
-of 3, `>100` is 100, `60-69` is their middle and `80+` is 80. Numbers are multiplied by `factor`, then
-`offset` is added. Columns that no line names are not used.
+`ColumnMapping.HEAD`, with which every such file begins, says what a line may hold. Of limits, `<3` is
+half of 3, `>100` is 100, `60-69` is their middle and `80+` is 80.
 """
 
 from __future__ import annotations
@@ -128,15 +120,12 @@ class MappedFile(TableFile):
     def __init__(self, file: TableFile, mapping: ColumnMapping) -> None:
         super().__init__(file.path)
         if left := mapping.unsettled:
-            raise SettingError(
-                f"the mapping says {OPEN!r} in {listed(left)} Replace each {OPEN!r}."
-            )
+            raise SettingError(f"the mapping says {OPEN!r}: {listed(left)} Replace each {OPEN!r}.")
         for rule in mapping.columns:
             if rule.source not in file.columns:
+                has = f"{did_you_mean(rule.source, file.columns)}it has {listed(file.columns, 12)}"
                 raise GraphError(
-                    f"{file.name} has no column {rule.source!r}, which the mapping takes for "
-                    f"{rule.name!r}; {did_you_mean(rule.source, file.columns)}it has "
-                    f"{listed(file.columns, 12)}"
+                    f"{file.name} has no column {rule.source!r}, the mapping's {rule.name!r}; {has}"
                 )
         self.file, self.rules = file, mapping.columns
         self.delimiter, self.notes = file.delimiter, file.notes
@@ -166,20 +155,17 @@ class MappedFile(TableFile):
             return dict(_flags(rule, cells))
         if rule.age_at:
             ends = raw.get(rule.age_at, [rule.age_at] * len(cells))
-            if not self.file.columns.count(rule.age_at) and not are_dates({rule.age_at}):
-                raise SettingError(
-                    f"age_at of {rule.name!r} is {rule.age_at!r}, expected a day such as 2024-12-31 or "
-                    f"a column of {self.name}"
-                )
-            for column in (cells, ends):
-                if unclear_days(column):
-                    problems.add(self.name, None, f"column {rule.source!r} {UNCLEAR_DAYS}")
+            if rule.age_at not in raw and not are_dates({rule.age_at}):
+                expected = f"expected a day such as 2024-12-31 or a column of {self.name}"
+                raise SettingError(f"age_at of {rule.name!r} is {rule.age_at!r}, {expected}")
+            if unclear_days(cells) or unclear_days(ends):
+                problems.add(self.name, None, f"column {rule.source!r} {UNCLEAR_DAYS}")
             born, until = parse_dates(cells), parse_dates(ends)
             for index in np.flatnonzero(np.isnan(until) & ~np.isnan(born)).tolist():
                 cells[index] = ends[index]  # a missing day is a missing age
             if later := int((born > until).sum()):
                 wrong = f"{later:,} days of {rule.source!r} are after {rule.age_at!r}: ages are negative"
-                problems.add(self.name, None, f"{wrong}; are the two the other way round?")
+                problems.add(self.name, None, wrong)
             years = ((until - born) / YEAR).tolist()
             pairs = zip(years, cells, strict=True)
             cells = [f"{age:.2f}" if age == age else cell for age, cell in pairs]

@@ -1,7 +1,6 @@
 """A first mapping for a person to confirm: from this site's cells, and what others say of theirs.
 
-Others' descriptions (a proposal, a codebook) hold names, kinds, words and where numbers lie; no row of
-another site is read. Whatever is not certain is left for a person to look at, with a sentence.
+No row of another site is read. What is not certain is left for a person, with a sentence.
 """
 
 from __future__ import annotations
@@ -56,18 +55,17 @@ NAMES: tuple[set[str], ...] = (
 )  # fmt: skip
 BIRTHS = ("birth", "born", "dob", "geb", "naissance")
 ADMISSIONS = ("adm", "aufn", "eintritt", "visit", "date", "datum")
-FACTORS = {  # what a number is multiplied by
-    0.45359237: "lb to kg", 2.20462: "kg to lb", 2.54: "inches to cm", 1 / 2.54: "cm to inches",
-    1 / 18.016: "glucose, mg/dl to mmol/l", 18.016: "glucose, mmol/l to mg/dl",
-    1 / 88.42: "creatinine, µmol/l to mg/dl", 88.42: "creatinine, mg/dl to µmol/l",
-    1 / 38.67: "cholesterol, mg/dl to mmol/l", 38.67: "cholesterol, mmol/l to mg/dl",
-    1.6114: "hemoglobin, mmol/l to g/dl", 1 / 1.6114: "hemoglobin, g/dl to mmol/l",
-    7.50062: "kPa to mmHg", 0.133322: "mmHg to kPa", 1 / 12: "months to years", 12.0: "years to months",
-    1 / 365.25: "days to years", 365.25: "years to days", 1 / 60: "minutes to hours", 60.0: "hours to "
-    "minutes", 0.1: "a tenth", 10.0: "ten times", 0.01: "a hundredth", 100.0: "a hundred times",
-    0.001: "a thousandth", 1000.0: "a thousand times",
-}  # fmt: skip
-UNITS = {(factor, 0.0): name for factor, name in FACTORS.items()} | {  # and what is added
+CONVERSIONS = (  # of what, from, to, and what the number is multiplied by
+    ("", "lb", "kg", 0.45359237), ("", "inches", "cm", 2.54), ("", "kPa", "mmHg", 7.50062),
+    ("", "months", "years", 1 / 12), ("", "days", "years", 1 / 365.25),
+    ("", "minutes", "hours", 1 / 60), ("glucose, ", "mg/dl", "mmol/l", 1 / 18.016),
+    ("creatinine, ", "µmol/l", "mg/dl", 1 / 88.42), ("cholesterol, ", "mg/dl", "mmol/l", 1 / 38.67),
+    ("hemoglobin, ", "mmol/l", "g/dl", 1.6114),
+)  # fmt: skip
+UNITS = {  # factor, and what is added
+    **{(factor, 0.0): f"{of}{one} to {two}" for of, one, two, factor in CONVERSIONS},
+    **{(1 / factor, 0.0): f"{of}{two} to {one}" for of, one, two, factor in CONVERSIONS},
+    **{(factor, 0.0): f"times {factor:g}" for factor in (0.001, 0.01, 0.1, 10.0, 100.0, 1000.0)},
     (5 / 9, -160 / 9): "temperature, °F to °C", (9 / 5, 32.0): "temperature, °C to °F",
 }  # fmt: skip
 
@@ -122,7 +120,7 @@ def _described(other: Proposal | Codebook) -> Iterable[Summary]:
         return other.columns
     columns = []
     for column in other.columns:
-        spread = Spread(column.centre, column.scale, column.centre, column.centre)
+        spread = Spread(column.centre, column.scale)
         columns.append(Summary(column.name, column.kind, words=column.values, spread=spread))
     return columns
 
@@ -184,10 +182,8 @@ def _matched(own: Mapping[str, Summary], theirs: Mapping[str, Summary]) -> dict[
     mine = [column for name, column in own.items() if name not in matched]
     left = [column for name, column in theirs.items() if name not in taken]
     if len(mine) * len(left) > MOST_PAIRS:
-        raise GraphError(
-            f"{len(mine):,} columns here and {len(left):,} of others have no name in common, too many "
-            f"to compare (at most {MOST_PAIRS:,} pairs): rename columns, or leave some out"
-        )
+        columns = f"{len(mine):,} columns here and {len(left):,} of others"
+        raise GraphError(f"{columns} have no name in common, too many to compare: leave some out")
     scores = [(-_likeness(one, two), one.name, two.name) for one, two in product(mine, left)]
     for unlike, name, other in sorted(scores):
         if -unlike >= ENOUGH and name not in matched and other not in taken:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +29,6 @@ from pace.tables.cells import (
     like_numbers,
     missing_among,
     missing_numbers,
-    spelt_alike,
     whole_number,
 )
 from pace.tables.codebook import (
@@ -70,25 +70,17 @@ class Spread:
 
     mean: float
     sd: float
-    low: float  # rounded outwards
-    high: float
 
     def __post_init__(self) -> None:
-        numbers = (self.mean, self.sd, self.low, self.high)
-        if self.sd < 0 or not all(abs(number) < LARGEST for number in numbers):
-            raise SettingError("a mean or a range is out of range")
+        if not (abs(self.mean) < LARGEST and 0 <= self.sd < LARGEST):
+            raise SettingError("a mean or a standard deviation is out of range")
 
     def is_apart(self, others: Sequence[Spread]) -> bool:
         """Whether it lies so far from all others that it may be in another unit."""
         nearest = min(abs(self.mean - other.mean) for other in others)
-        small, large = sorted((abs(self.mean), abs(mean_of(others))))
+        small, large = sorted((abs(self.mean), abs(fmean(other.mean for other in others))))
         within = min(spread.sd for spread in (self, *others))
         return nearest > APART * within and large > FACTOR * small
-
-
-def mean_of(spreads: Sequence[Spread]) -> float:
-    """The mean of their means, a site one voice."""
-    return sum(spread.mean for spread in spreads) / len(spreads)
 
 
 @dataclass(frozen=True)
@@ -100,11 +92,10 @@ class Summary:
     rows: int = optional(0)  # with a value
     missing: int = optional(0)
     words: tuple[str, ...] = optional(())  # in at least LEAST rows
-    rare: int = optional(0)  # rows with other words
     spread: Spread | None = optional(None)  # of numbers, if there are enough
 
     def __post_init__(self) -> None:
-        if not all(0 <= count < 2**53 for count in (self.rows, self.missing, self.rare)):
+        if not all(0 <= count < 2**53 for count in (self.rows, self.missing)):
             raise SettingError(f"column {self.name!r} has a number of rows that is out of range")
 
 
@@ -112,7 +103,7 @@ class Summary:
 class Proposal(Described):
     """A table's columns, as one site describes them."""
 
-    FORMAT = "pace-columns-2"
+    FORMAT = "pace-columns-3"
     TITLE = "it"
     REMEDY = "give files that `pace codebook propose` made"
     DAMAGE = "; it is damaged: ask for it again"
@@ -133,10 +124,8 @@ class Proposal(Described):
 
     def __post_init__(self) -> None:
         if not 0 <= self.rows < 2**53 or len(self.columns) > MOST_COLUMNS:
-            raise SettingError(
-                f"it has {self.rows} rows and {len(self.columns)} columns, expected at most 2^53 and "
-                f"{MOST_COLUMNS:,}"
-            )
+            size = f"{self.rows} rows and {len(self.columns)} columns"
+            raise SettingError(f"it has {size}, expected at most 2^53 and {MOST_COLUMNS:,}")
         refuse_repeated("column", (column.name for column in self.columns))
 
 
@@ -156,9 +145,8 @@ def propose_columns(
 ) -> tuple[Proposal, list[str]]:
     """Describe a table, and note what to look at; problems are listed with their rows.
 
-    `category` are columns of codes that are no numbers; `missing` are words that mean a missing value,
-    besides the usual ones; categories in fewer than `least` rows are not named. With a `mapping` the
-    agreed columns are described; columns may be named as the table has them.
+    `category` are columns of codes; `missing` are more words for a missing value; categories in fewer
+    than `least` rows are not named. With a `mapping`, columns may be named as the table has them.
     """
     check_choice("--directions", directions, DIRECTIONS)
     file, problems = open_mapped(nodes, mapping), Problems()
@@ -174,7 +162,7 @@ def propose_columns(
     left = data_columns(file, problems, without={label, *without} - {id_column})
     table = read_table(file, problems, text=[label, *left], numbers=left, decimal=decimal)
     if not table.rows:
-        raise GraphError(f"{nodes.name} has no rows below its header: there is nothing to describe")
+        raise GraphError(f"{nodes.name} has no rows below its header")
     id_column = id_column or _find_id(table, left)
     words = dict.fromkeys((*MISSING, *(word.strip().lower() for word in missing)))
     signs = {"+"} if any("+" in table.text[name] for name in left) else set[str]()
@@ -194,16 +182,14 @@ def propose_columns(
 def _find_id(table: Table, columns: Sequence[str]) -> str:
     """The column that can only be the id."""
     possible = possible_ids({name: table.text[name] for name in columns})
-    if len(possible) == 1:
-        if possible != ["id"]:
-            table.problems.notes.append(
-                f"{possible[0]!r} is different in every row: taken as the id (else: --id)"
-            )
-        return possible[0]
-    which = (
-        f"{', '.join(possible)} could be it" if possible else "no column is different in every row"
-    )
-    raise SettingError(f"which column has the id of a node? {which}: say so with --id")
+    if len(possible) != 1:
+        which = f"{', '.join(possible) or 'no column'} could be it"
+        raise SettingError(f"which column has the id of a node? {which}: say so with --id")
+    if possible != ["id"]:
+        table.problems.notes.append(
+            f"the id is {possible[0]!r}, different in every row (else: --id)"
+        )
+    return possible[0]
 
 
 def possible_ids(columns: Mapping[str, Sequence[str]]) -> list[str]:
@@ -244,7 +230,7 @@ def describe_column(
     mostly_rare = 2 * rare > total and len(counts) > FEW_WORDS and not forced
     if kind is None or not 0 < len(counts) <= CATEGORIES or mostly_rare:
         return Summary(name, "text", total, rows - total)
-    return Summary(name, "category", total, rows - total, tuple(frequent), rare=rare)
+    return Summary(name, "category", total, rows - total, tuple(frequent))
 
 
 def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
@@ -258,10 +244,8 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
         if bound_parts(cell) is not None:
             kind = "holds limits or ranges: --mapping FILE proposes how to read them"
         elif not is_number(cell):
-            kind = (
-                "holds words among its numbers: say which of them mean that the value is missing "
-                f"(--missing {cell!r}), or that it is a category (--category {name})"
-            )
+            remedy = f"say --missing {cell!r} if it means so, or --category {name}"
+            kind = f"holds words among its numbers: {remedy}"
         wrong = f"{name!r} is {cell!r}, expected {numbers.expected}"
         table.refuse(index, wrong, kind=f"{name!r} {kind}", cell=cell)
 
@@ -272,14 +256,7 @@ def _sized(name: str, kind: Kind, values: Values, rows: int) -> Summary:
     missing = rows - len(values)
     if kind == "flag" or len(values) < LEAST:
         return Summary(name, kind, len(values), missing)
-    low, high = float(values.min()), float(values.max())
-    step = 10.0 ** math.floor(math.log10(high - low or abs(high) or 1.0))
-    spread = Spread(
-        significant(float(values.mean())),
-        significant(float(values.std())),
-        significant(math.floor(low / step) * step),
-        significant(math.ceil(high / step) * step),
-    )
+    spread = Spread(significant(float(values.mean())), significant(float(values.std())))
     return Summary(name, kind, len(values), missing, spread=spread)
 
 
@@ -315,23 +292,10 @@ def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
         holds = listed(column.words)
         if column.spread is not None:
             show = show_day if column.kind == "date" else "{:g}".format
-            holds = f"about {show(column.spread.low)} to {show(column.spread.high)}"
+            holds = f"{show(column.spread.mean)} ± {column.spread.sd:g}"
         counts = [f"{column.rows:,}", f"{column.missing:,}"]
         rows.append([column.name, column.kind, *counts, holds])
     return ["Column", "Kind", "Rows", "Missing", "Holds"], rows
-
-
-def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
-    """What the file tells its readers, in sentences."""
-    words = sum(len(column.words) for column in proposal.columns)
-    return [
-        f"The names of {len(proposal.columns)} columns, that there are {proposal.rows:,} rows, the "
-        f"{len(proposal.classes)} classes in {proposal.label!r}, and for each column how many values "
-        "are missing. No row, no id, no edge.",
-        f"Of categories: {words} words, each of which is in {least} rows or more.",
-        f"Of numbers and dates: mean and standard deviation to {DIGITS} digits (which is what their sum "
-        "and sum of squares say), ranges rounded.",
-    ]
 
 
 def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codebook, list[str]]:
@@ -340,14 +304,11 @@ def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codeb
     for site, proposal in sites.items():
         for summary in proposal.columns:
             columns.setdefault(summary.name, {})[site] = summary
-    alike = {name: group for group in spelt_alike(columns) for name in group}
     notes, warnings, merged, wrong = list[str](), list[str](), [], []
     for name, held in columns.items():
         kinds = {column.kind for column in held.values()}
         if lacking := [site for site in sites if site not in held]:
-            near = [repr(other) for other in alike.get(name, ()) if other != name]
-            called = f" ({', '.join(near)} is another name)" if near else ""
-            notes.append(f"{name!r} is left out: not at {', '.join(lacking)}{called}")
+            notes.append(f"{name!r} is left out: not at {', '.join(lacking)}")
         elif "text" in kinds:
             where = [site for site, column in held.items() if column.kind == "text"]
             notes.append(f"{name!r} is left out: empty, or too many words, at {', '.join(where)}")
@@ -371,13 +332,11 @@ def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codeb
         others = [site for site, value in values.items() if value != usual]
         if others and setting in ("weight", "directions"):  # their mean would mean nothing
             listing = ", ".join(f"{value or 'none'} at {site}" for site, value in values.items())
-            raise GraphError(
-                f"sites differ in --{setting} of their edges, {listing}: rename columns and propose "
-                "again"
-            )
+            raise GraphError(f"sites differ in --{setting} of edges, {listing}: propose again")
         if others:
-            told = f"the {setting} is {usual!r}; {', '.join(others)}: give --{setting} at import"
-            notes.append(told)
+            notes.append(
+                f"the {setting} is {usual!r}; {', '.join(others)}: import with --{setting}"
+            )
     codebook = Codebook(
         **agreed,
         classes=_merge_classes(sites, classes, notes, warnings),
@@ -399,10 +358,7 @@ def _alone(words: Mapping[str, Sequence[str]]) -> str | None:
     if not alone:
         return None
     listing = "; ".join(f"{site} has {listed([*map(repr, words[site])], 4)}" for site in alone)
-    return (
-        f"{listing}. If they mean the same, say so in a site's mapping (`pace codebook propose "
-        "--like`); if not, leave the column out (--without), or list all classes (--classes)"
-    )
+    return f"{listing}. Map one to the other (--like), leave it out (--without), or give --classes"
 
 
 def _merge_classes(
@@ -417,9 +373,7 @@ def _merge_classes(
         raise SettingError(f"--classes lacks {', '.join(left)}, which occur at a site: list all")
     names = tuple(classes) or tuple(in_order(where))
     if len(names) == 1:
-        raise SettingError(
-            f"{names[0]!r} is the only class at all sites: there is nothing to learn"
-        )
+        raise SettingError(f"{names[0]!r} is the only class at all sites: nothing can be learnt")
     notes += [
         f"class {name!r} occurs at {', '.join(where[name]) or 'no site'} only"
         for name in names
@@ -429,10 +383,8 @@ def _merge_classes(
     for one, two in combinations(sites, 2) if None not in map(whole_number, names) else ():
         first, second = (set(sites[site].classes) for site in (one, two))
         if first - second and second - first:
-            warnings.append(
-                f"the classes are {listed(in_order(first))} at {one} and {listed(in_order(second))} at "
-                f"{two}: do the numbers mean the same?"
-            )
+            both = f"{listed(in_order(first))} at {one} and {listed(in_order(second))} at {two}"
+            warnings.append(f"the classes are {both}: do the numbers mean the same?")
     return names
 
 
@@ -454,10 +406,8 @@ def _merge_column(
     for site, spread in spreads.items() if "date" not in kinds else ():
         others = [other for where, other in spreads.items() if where != site]
         if others and spread.is_apart(others):
-            rest = mean_of(others)
-            warnings.append(
-                f"{name!r} is about {spread.mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
-            )
+            rest = f"{fmean(other.mean for other in others):.4g} elsewhere: another unit?"
+            warnings.append(f"{name!r} is about {spread.mean:g} at {site} and {rest}")
     kind: Kind = "date" if "date" in kinds else "number"
     centre, scale = _pooled(columns)
     return Column(name, kind, centre=centre, scale=scale, fill=centre, indicator=missing)
@@ -489,25 +439,3 @@ def codebook_rows(book: Codebook) -> tuple[list[str], list[list[str]]]:
             missing += ", marked" * column.indicator
         rows.append([column.name, column.kind, str(len(column.features)), becomes, missing])
     return ["Column", "Kind", "Features", "Becomes", "If missing"], rows
-
-
-def codebook_discloses(sites: Sites, book: Codebook) -> list[str]:
-    """What everybody who gets the job learns from its codebook."""
-    sentences = [
-        f"Everybody who gets the job reads the names of {len(book.columns)} columns, of "
-        f"{len(book.classes)} classes and of all categories, and all sites' pooled centre and scale."
-    ]
-    where: dict[tuple[str, str], list[str]] = {}
-    for site, proposal in sites.items():
-        for column in proposal.columns:
-            for word in dict.fromkeys(column.words):
-                where.setdefault((column.name, word), []).append(site)
-    alone = [
-        f"{column.name}={word} ({holders[0]})"
-        for column in book.columns
-        for word in column.values
-        if len(holders := where.get((column.name, word), [])) == 1 < len(sites)
-    ]
-    if alone:
-        sentences.append(f"Words that one site alone has: {listed(alone, 8)}.")
-    return sentences

@@ -46,10 +46,8 @@ class StreamedTables:
         if codebook is None:
             plan.features = infer_columns(self._table(next(arrow_blocks(nodes)), 0))
             if words := [column.name for column in plan.features if column.kind != "number"]:
-                raise SettingError(
-                    f"column {words[0]!r} holds no numbers: --memory turns words and dates into "
-                    "features by a codebook alone, with --job"
-                )
+                wrong = f"column {words[0]!r} holds no numbers"
+                raise SettingError(f"{wrong}: --memory reads words and dates with --job alone")
         plan.problems.stop()
         self.ends = find_ends(open_table(edges), plan.problems, plan.weight)
         ends = next(arrow_blocks(edges, self.ends), None)
@@ -121,10 +119,8 @@ class StreamedTables:
             if not known.all() and self.plan.columns.strangers == "refuse":
                 row = int((~known).nonzero()[0])
                 found = [block.column(end)[row].as_py() for end in self.ends]
-                raise GraphError(
-                    f"{self.edges.name}: the edge {found[0]!r} to {found[1]!r} leads to a node that is "
-                    "not in the table (--strangers drop leaves such edges out)"
-                )
+                wrong = f"the edge {found[0]!r} to {found[1]!r} leads to a node that is not in the table"
+                raise GraphError(f"{self.edges.name}: {wrong} (--strangers drop leaves it out)")
             dropped += int((~known).sum())
             weights = None
             if weight:
@@ -153,10 +149,8 @@ class StreamedTables:
 
         plan, ids, nodes = self.plan, pyarrow.table({"id": self.ids}), len(self.ids)
         if memory < (least := nodes * (ROOM_PER_NODE + 16)):
-            raise SettingError(
-                f"{nodes:,} nodes take at least {least / 1e9:.1f} GB whatever is streamed, and --memory "
-                f"allows {memory / 1e9:.1f}: allow more, or divide the graph"
-            )
+            takes = f"{nodes:,} nodes take at least {least / 1e9:.1f} GB whatever is streamed"
+            raise SettingError(f"{takes}, and --memory allows {memory / 1e9:.1f}: allow more")
         about = About(
             format=FOLDER,
             name=out.stem,

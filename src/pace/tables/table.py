@@ -67,9 +67,8 @@ class TableFile(ABC):
 class CsvFile(TableFile):
     """CSV with a header: `,`, `;`, `|` or tabs between cells, in UTF-8 or in what Excel writes.
 
-    A first line `sep=;`, as Excel writes it, names the delimiter. Text that is not UTF-8 is read as
-    Windows-1252, and that is noted. Text is brought to Unicode's NFC without invisible letters, so
-    that `ü` is one letter wherever it was typed.
+    A first line `sep=;` names the delimiter. Text that is not UTF-8 is read as Windows-1252, and that
+    is noted; all is brought to Unicode's NFC without invisible letters.
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,8 +100,7 @@ class CsvFile(TableFile):
                 problems.add(self.name, row, wrong, breaks=True)
                 lacking += max(0, width - len(cells))
                 if lacking > MOST_LACKING:  # each would be filled in
-                    wrong = f"so many cells are lacking that reading stopped at row {row}"
-                    problems.add(self.name, None, f"{wrong}: is this a table of {width} columns?")
+                    problems.add(self.name, None, f"too many cells are lacking up to row {row}")
                     problems.stop()
             yield row, cells if len(cells) == width else (cells + [""] * width)[:width]
 
@@ -111,21 +109,15 @@ class CsvFile(TableFile):
         with self._open() as lines:
             for _ in range(self.skipped):
                 lines.readline()
-            composed = (
-                line if line.isascii() else normalize("NFC", line).translate(INVISIBLE)
-                for line in lines
-            )
-            reader = csv.reader(composed, delimiter=self.delimiter, strict=True)
+            reader = csv.reader(map(_composed, lines), delimiter=self.delimiter, strict=True)
             try:
                 yield 1 + self.skipped, [*map(one_line, next(reader))]
                 for cells in reader:
                     if any(cells):
                         yield self.skipped + reader.line_num, cells
             except csv.Error as error:
-                row = self.skipped + reader.line_num
-                raise GraphError(
-                    f"{self.name} row {row} is not CSV ({error}): check its quotes"
-                ) from error
+                wrong = f"row {self.skipped + reader.line_num} is not CSV ({error})"
+                raise GraphError(f"{self.name} {wrong}: check its quotes") from error
 
     def _find_delimiter(self) -> str:
         """What a line `sep=;` says, else what occurs most often in the header."""
@@ -137,13 +129,8 @@ class CsvFile(TableFile):
         if not named.lower().startswith("sep=") or len(named) > 5:
             return max(DELIMITERS, key=line.count)
         delimiter = named[4:] or "\t"  # which was stripped from the end of the line
-        if delimiter not in DELIMITERS:
-            raise GraphError(
-                f"{self.name} says that {delimiter!r} separates cells, expected a comma, a semicolon, a "
-                "tab or |: save it again"
-            )
-        if not following:
-            raise GraphError(f"{self.name} has no line with the names of columns after sep=")
+        if delimiter not in DELIMITERS or not following:
+            raise GraphError(f"{self.name}: after sep= and one of {DELIMITERS!r} come the columns")
         self.skipped = 1
         return delimiter
 
@@ -151,27 +138,27 @@ class CsvFile(TableFile):
         return TextIOWrapper(open_regular(self.path), newline="", encoding=self.encoding)
 
 
+def _composed(line: str) -> str:
+    return line if line.isascii() else normalize("NFC", line).translate(INVISIBLE)
+
+
 def _encoding(path: Path) -> str:
     """UTF-8 if all of it is, UTF-16 if it says so, else Windows-1252; what is no text is refused."""
-    head = read_head(path, 4)
-    if head.startswith(b"PK\x03\x04"):
-        raise GraphError(f"{path.name} is a workbook or archive, not text: save it as CSV (UTF-8)")
-    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    wrong = f"{path.name} is not text: save it as CSV (UTF-8)"
+    marked = read_head(path, 2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     for encoding in ("utf-16",) if marked else (UTF8, WINDOWS, LATIN):
         try:
             with TextIOWrapper(open_regular(path), encoding=encoding) as text:
                 for block in iter(lambda: text.read(BLOCK), ""):
                     if "\0" in block:
-                        raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")
+                        raise GraphError(wrong)
                     if garbled := GARBLED.search(block):
-                        raise GraphError(
-                            f"{path.name} holds {garbled[0]!r}, text of one encoding inside another: "
-                            "export it again as UTF-8"
-                        )
+                        twice = f"{garbled[0]!r}, text of one encoding inside another"
+                        raise GraphError(f"{path.name} holds {twice}: export it again as UTF-8")
                 return encoding
         except UnicodeError:
             continue
-    raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")
+    raise GraphError(wrong)
 
 
 class ParquetFile(TableFile):
@@ -207,9 +194,8 @@ class ParquetFile(TableFile):
                 with parquet.ParquetFile(content, read_dictionary=texts) as file:
                     yield file
         except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
-            raise GraphError(
-                f"{self.name} is not a Parquet file, or damaged ({error}): write it again"
-            ) from error
+            wrong = f"not a Parquet file, or damaged ({error}): write it again"
+            raise GraphError(f"{self.name} is {wrong}") from error
 
 
 class ArrowBlock(TableFile):
@@ -222,10 +208,8 @@ class ArrowBlock(TableFile):
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
         for name in columns:
             if (kind := str(self.table.schema.field(name).type)).startswith(UNREAD):
-                raise GraphError(
-                    f"{self.name}: column {name!r} is of {kind}, which is neither text, numbers nor "
-                    "dates: leave it out (--without, --features), or turn it into numbers"
-                )
+                wrong = f"column {name!r} is of {kind}, neither text, numbers nor dates"
+                raise GraphError(f"{self.name}: {wrong}: leave it out (--without, --features)")
         rows = range(self.before + 1, self.before + len(self.table) + 1)
         return rows, {name: ArrowCells(self.table.column(name)) for name in columns}
 
@@ -254,10 +238,8 @@ def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[A
         for batch in reader:
             yield pyarrow.Table.from_batches([batch])
     except pyarrow.ArrowInvalid as error:
-        raise GraphError(
-            f"{path.name} cannot be read in blocks ({str(error).splitlines()[0]}): write numbers with a "
-            "point, empty cells where they are missing, or a Parquet file"
-        ) from error
+        wrong = f"cannot be read in blocks ({str(error).splitlines()[0]}): write a Parquet file"
+        raise GraphError(f"{path.name} {wrong}") from error
 
 
 def _check_room(footer: Any, size: int, file: str) -> None:
@@ -271,10 +253,10 @@ def _check_room(footer: Any, size: int, file: str) -> None:
     }
     for unit, (count, most) in declared.items():
         if count > most:
-            raise GraphError(
-                f"{file} has {size:,} bytes and declares {count:,} {unit}, expected at most "
-                f"{most:,}: write it as several files, or as CSV"
+            declares = (
+                f"has {size:,} bytes and declares {count:,} {unit}, expected at most {most:,}"
             )
+            raise GraphError(f"{file} {declares}: write it as several files, or as CSV")
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,10 +294,8 @@ def open_table(path: Path) -> TableFile:
         raise GraphError(f"{path} not found: give a .csv or .parquet file")
     file: TableFile = ParquetFile(path) if path.suffix.lower() in PARQUET else CsvFile(path)
     if len(file.columns) > MOST_COLUMNS:
-        raise GraphError(
-            f"{path.name} has {len(file.columns):,} columns, expected at most {MOST_COLUMNS:,}: leave "
-            "out those that are no features"
-        )
+        count = f"{len(file.columns):,} columns, expected at most {MOST_COLUMNS:,}"
+        raise GraphError(f"{path.name} has {count}: leave out those that are no features")
     counts = Counter(filter(None, file.columns))
     if twice := next((name for name, count in counts.items() if count > 1), None):
         raise GraphError(f"{path.name} has two columns called {twice!r}: rename one")
@@ -327,9 +307,7 @@ def data_columns(file: TableFile, problems: Problems, without: Collection[str] =
     columns = [name for name in file.columns if name not in without]
     named = [name for name in columns if not ROW_NUMBERS.fullmatch(name)]
     if len(named) < len(columns):
-        problems.notes.append(
-            f"{file.name}: not used is a column without a name, such as pandas' index"
-        )
+        problems.notes.append(f"{file.name}: not used is a column without a name or pandas' index")
     return named
 
 

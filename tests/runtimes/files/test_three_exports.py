@@ -82,7 +82,7 @@ def test_every_site_is_mapped_to_the_same_columns(opened: tuple[Path, str]) -> N
     for words in (
         "creatinine, µmol/l to mg/dl?",
         "lb to kg?",
-        "Replace each ? in it",
+        "Replace each ? in mapping.toml",
         "What to do next:",
     ):
         assert words in said, words
@@ -129,7 +129,7 @@ def test_what_is_lacking_is_said_before_anything_is_made(
     opened: tuple[Path, str], pace: Preloaded, tmp_path: Path
 ) -> None:
     north, made = opened[0] / "north", pace("new", "x.pace", "--codebook", ".", cwd=tmp_path)
-    assert (made.code, "holds no columns of a site" in made.err) == (2, True)
+    assert (made.code, "holds no file such as north.columns.toml" in made.err) == (2, True)
     files = ("--keep", tmp_path / "a.local", "--upload", tmp_path / "north.up", "--yes")
     asked = ("client", "fit", "study.pace", tmp_path / "a.graph", "--nodes", "patients.csv")
     fitted = pace(*asked, *files, cwd=north)
