@@ -160,9 +160,8 @@ def test_a_thousand_problems_of_one_kind_are_one_line(imported: Importer) -> Non
         imported(edges="source,target\n,p1\n" + "p1,nobody\n" * 1000)
     assert problems(caught) == [
         "edges.csv row 2: 'source' is empty",
-        "edges.csv: 'target' is not the id of any node (--id names another column of ids, --with "
-        "OLD.graph adds the nodes of a graph you have, --strangers drop leaves such edges out), in "
-        "1,000 rows: row 3 ('nobody'), row 4 ('nobody'), row 5 ('nobody'), …",
+        "edges.csv: 'target' is not the id of any node (--id COLUMN, --with OLD.graph or --strangers "
+        "drop), in 1,000 rows: row 3 ('nobody'), row 4 ('nobody'), row 5 ('nobody'), …",
     ]
 
 

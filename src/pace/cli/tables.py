@@ -27,19 +27,11 @@ TOLD = (
     "means and standard deviations to 6 digits (as good as sums). No row, no id, no edge."
 )
 DISCLOSED = (
-    "Everybody who gets the job reads all names of columns, classes and categories, and the pooled "
-    "centre and scale of numbers."
+    "All who get the job read the names of columns, classes and categories, and pooled scales."
 )
 
 graph = typer.Typer()
-codebook = typer.Typer(
-    epilog="""
-    pace codebook propose patients.csv --label department --out north.columns.toml
-    pace codebook merge *.columns.toml --out codebook.toml
-    pace new study.pace --codebook codebook.toml --participant north,south,west
-    pace graph import --job study.pace --nodes patients.csv --edges visits.csv --out mine.graph
-    """
-)
+codebook = typer.Typer()
 
 
 @codebook.command()
@@ -153,19 +145,18 @@ def merge(
     from pace import tables
     from pace.io import plain_record
 
-    to = console.console()
-    book, facts = merge_files(proposals, None if as_json else to, given.words(classes))
+    to = None if as_json else console.console()
+    book, notes = merge_files(proposals, to, given.words(classes))
     tables.write_columns(out, book)
-    if as_json:
-        console.one_object(plain_record(book) | facts | {"file": str(out)})
-        return
-    console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
+    facts = {"features": list(book.features), "notes": notes, "file": str(out)}
+    written = f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})"
+    console.answer(plain_record(book) | facts, written, as_json=as_json)
 
 
 def merge_files(
     files: Sequence[Path], to: Console | None, classes: Sequence[str] = ()
-) -> tuple[Codebook, dict[str, Any]]:
-    """The codebook of what each site's `propose` wrote, printed; and what to know about it."""
+) -> tuple[Codebook, list[str]]:
+    """The codebook of what each site's `propose` wrote, printed; and notes on it."""
     from pace import tables
 
     sites = {}
@@ -179,7 +170,7 @@ def merge_files(
         show_codebook(book, f"Codebook of {', '.join(sites)}", to)
         for line in [*(f"Note: {note}" for note in notes), DISCLOSED]:
             to.print(line)
-    return book, {"features": list(book.features), "notes": notes}
+    return book, notes
 
 
 def merge_folder(folder: Path, to: Console) -> Codebook:
@@ -200,7 +191,6 @@ def show_book(
 
     Examples:
         pace codebook show codebook.toml
-        pace codebook show study.pace --json
     """
     from pace import tables
     from pace.io import plain_record
@@ -215,10 +205,7 @@ def show_book(
 def codebook_of(job: Job) -> Codebook:
     """The codebook by which tables are read."""
     if job.codebook is None:
-        raise SettingError(
-            "the job has no codebook to read tables by: give a .graph file, or a job made with `pace "
-            "new --codebook`"
-        )
+        raise SettingError("the job has no codebook to read tables by: `pace new --codebook`")
     return job.codebook
 
 
@@ -234,7 +221,7 @@ def import_for(
     from pace.tables import ColumnMapping, Columns, import_graph, read_columns
 
     nodes, edges = tables
-    if nodes is None and edges is None and mapping is None:
+    if not (nodes or edges or mapping):
         return
     if nodes is None or edges is None or graph is None:
         raise SettingError("to make a graph of tables, name it and give both --nodes and --edges")
@@ -358,7 +345,6 @@ def show(
 
     Examples:
         pace graph show mine.graph
-        pace graph show cora --json
     """
     from pace.datasets import describe_graph
 
@@ -379,8 +365,7 @@ def show_facts(facts: dict[str, Any]) -> None:
     from pace import tables
 
     first = f": {tables.listed(facts['feature_names'])}" if facts["feature_names"] else ""
-    directed = ", stored with directions" if facts["directed"] else ""
-    weighted = ", weighted" if facts["weighted"] else ""
+    kind = ", with directions" * facts["directed"] + ", weighted" * facts["weighted"]
 
     def counted(kind: str, absent: str) -> str:
         counts = [f"{name} {count:,}" for name, count in (facts[kind] or {}).items()]
@@ -388,8 +373,8 @@ def show_facts(facts: dict[str, Any]) -> None:
 
     lines = {
         "nodes": "{nodes:,} ({isolated:,} without an edge)".format_map(facts),
-        "edges": f"{facts['edges']:,}{directed}{weighted}; {facts['mean_degree']:.1f} neighbours a "
-        f"node, {100 * facts['homophily']:.0f}% within a class",
+        "edges": f"{facts['edges']:,}{kind}; {facts['mean_degree']:.1f} neighbours a node, "
+        f"{100 * facts['homophily']:.0f}% within a class",
         "features": f"{facts['features']:,}, {100 * facts['feature_density']:.1f}% not zero{first}",
         "classes": counted("classes", "unknown"),
         "unlabelled": f"{facts['unlabelled']:,}",
@@ -414,7 +399,6 @@ def rows(
 
     Examples:
         pace rows job.pace mine.graph --out mine.rows
-        pace rows job.pace mine.graph --kept mine.local --out mine.rows
     """
     from pace.jobs import read_job
     from pace.runtimes.files import load_site, read_kept, write_rows

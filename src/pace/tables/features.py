@@ -257,6 +257,6 @@ def unscaled_features(x: Tensor, names: Sequence[str]) -> str | None:
         f"{names[feature] if names else f'number {feature}'} (about {float(size[feature]):.3g})"
         for feature in (size > LARGE).nonzero().flatten().tolist()
     ]
-    remedy = "scale them, as a codebook does (`pace codebook propose`)"
-    count = many(len(large), "feature")
-    return f"{count} far larger than 1: {listed(large)}; {remedy}" if large else None
+    remedy = "a codebook scales them (`pace codebook propose`)"
+    count = f"{many(len(large), 'feature')} far larger than 1, not scaled"
+    return f"{count}: {listed(large)}; {remedy}" if large else None

@@ -118,10 +118,8 @@ def _labels(
     unknown = sorted(cell for cell in counts if cell.lower() in absent and cell not in classes)
     if unknown:
         rows = many(sum(counts[cell] for cell in unknown), "row")
-        table.problems.notes.append(
-            f"label {column!r}: {', '.join(map(repr, unknown))} read as unknown, in {rows} (--classes "
-            "names all classes, if one is)"
-        )
+        read = f"{', '.join(map(repr, unknown))} read as unknown, in {rows} (else: --classes)"
+        table.problems.notes.append(f"label {column!r}: {read}")
     words = [cell for cell in counts if cell and cell not in unknown]
     whole = {cell: whole_number(cell) for cell in words}
     if None not in whole.values():  # an unknown class is often written -1
@@ -138,22 +136,14 @@ def _labels(
 
 def _check_classes(table: Table, column: str, names: Sequence[str], labelled: int) -> None:
     """Refuse what is no class, and warn of classes that a model should not learn."""
-    warnings = table.problems.warnings
+    label, warnings = f"label {column!r}", table.problems.warnings
     if are_dates(names) or (labelled >= FEW_LABELS and 2 * len(names) > labelled):
-        table.refuse(
-            None,
-            f"label column {column!r} holds {len(names):,} classes in {labelled:,} rows, such as "
-            f"{names[0]!r}: PACE learns classes that recur; is it the label?",
-        )
+        classes = f"{len(names):,} classes in {labelled:,} rows, such as {names[0]!r}"
+        table.refuse(None, f"{label} holds {classes}: PACE learns classes that recur")
     if len(names) == 1:
-        warnings.append(
-            f"label {column!r} is {names[0]!r} in every row: nothing can be learnt from it"
-        )
+        warnings.append(f"{label} is {names[0]!r} in every row: nothing can be learnt from it")
     if unknown := [name for name in names if name.lower() in UNKNOWN_WORDS]:
-        warnings.append(
-            f"label {column!r}: {unknown[0]!r} is learnt as a class; empty these cells if it means "
-            "that the class is not known"
-        )
+        warnings.append(f"{label}: {unknown[0]!r} is learnt as a class; empty it if it is none")
 
 
 def _numbered(cells: Sequence[str], numbers: Mapping[str, int]) -> Tensor:
@@ -213,10 +203,8 @@ def read_edges(
     file, weights = open_table(path), None
     ends = find_ends(file, problems, weight)
     if (ids.numbers(ends) >= 0).all():
-        raise GraphError(
-            f"{path.name} begins with {','.join(ends)}, which are node ids: give it a first row that "
-            "names its columns, such as source,target"
-        )
+        wrong = f"begins with {','.join(ends)}, which are node ids, not with names"
+        raise GraphError(f"{path.name} {wrong} of columns such as source,target")
     table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
     if weight is not None:
         weights = torch.from_numpy(table.numbers[weight].values)
@@ -227,14 +215,10 @@ def read_edges(
     for row, end in enumerate(ends):
         edges[row] = torch.from_numpy(ids.numbers(table.text[end]))
     if not edges.numel():
-        problems.warnings.append(
-            f"{path.name} has no rows below its header: no node has a neighbour"
-        )
+        problems.warnings.append(f"{path.name} has no rows: no node has a neighbour")
     elif numbered and not (edges == 0).any():
-        problems.warnings.append(
-            f"{path.name} never names node 0, and without an id column rows are counted from 0: if "
-            "yours count from 1, put the numbers into a column and give --id"
-        )
+        counted = "without --id rows are counted from 0: do yours count from 1?"
+        problems.warnings.append(f"{path.name} never names node 0, and {counted}")
     strange = (edges < 0).any(0)
     if not strange.any():
         return edges, weights
@@ -246,11 +230,8 @@ def read_edges(
             if not (name := table.text[end][index]):
                 table.refuse(index, f"{end!r} is empty")
             elif number < 0:
-                kind = (
-                    f"{end!r} is not the id of any node (--id names another column of ids, --with "
-                    "OLD.graph adds the nodes of a graph you have, --strangers drop leaves such edges "
-                    "out)"
-                )
+                remedies = "--id COLUMN, --with OLD.graph or --strangers drop"
+                kind = f"{end!r} is not the id of any node ({remedies})"
                 wrong = f"{end!r} is {name!r}, not the id of any node"
                 table.refuse(index, wrong, kind=kind, cell=name)
     return edges, weights
@@ -261,10 +242,8 @@ def _tell_dropped(count: int, edges: int, problems: Problems) -> None:
     if 2 * count <= edges:
         problems.notes.append(dropped)
         return
-    problems.warnings.append(
-        f"{dropped} of {edges:,}: predictions lean on neighbours, so they will be worse; --with "
-        "OLD.graph has the nodes at the other ends"
-    )
+    worse = "predictions lean on neighbours (--with OLD.graph has the other ends)"
+    problems.warnings.append(f"{dropped} of {edges:,}: {worse}")
 
 
 def find_ends(file: TableFile, problems: Problems, weight: str | None) -> list[str]:
@@ -274,10 +253,8 @@ def find_ends(file: TableFile, problems: Problems, weight: str | None) -> list[s
     named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
     ends = next(named, [name for name in columns if name != weight])
     if len(ends) != 2:
-        raise GraphError(
-            f"{file.name} has the columns {listed(columns) or 'without names'}: call the two with the "
-            "ends of an edge source and target"
-        )
+        remedy = "call the two with the ends of an edge source and target"
+        raise GraphError(f"{file.name} has the columns {listed(columns) or 'no name'}: {remedy}")
     if weight is not None:
         check_option("weight", weight, columns, file.name)
     if ignored := [name for name in columns if name not in (*ends, weight)]:

@@ -151,10 +151,8 @@ def import_graph(
     graph = Graph.build(x, ends, y, **masks, weights=weights, directed=plan.directed)
     kept = graph.edges.shape[1] // (1 if plan.directed else 2)
     if columns.known is None and kept < given:
-        problems.notes.append(
-            "merged or dropped: edges given more than once, in both directions or from a node to "
-            f"itself, {given - kept:,}"
-        )
+        merged = "merged or dropped: edges given twice, in both directions or from a node to itself"
+        problems.notes.append(f"{merged}, {given - kept:,}")
     mapping = plain_record(columns.mapping) if columns.mapping else {}
     dataset = Dataset(
         name, graph, len(names.classes), plan.ratios, owner=owner, names=names, mapping=mapping
@@ -169,9 +167,8 @@ def _shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
         return columns, SITE_RATIOS
     train, val, test = (int(part) / 100 for part in parts.groups())
     if round(train + val + test, 9) != 1 or not train * val:
-        raise SettingError(
-            f"--split is {columns.split}, expected percents that add up to 100, such as 60/20/20"
-        )
+        expected = "expected percents that add up to 100, such as 60/20/20"
+        raise SettingError(f"--split is {columns.split}, {expected}")
     return replace(columns, split=None), (train, val, test)
 
 

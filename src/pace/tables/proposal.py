@@ -186,9 +186,7 @@ def _find_id(table: Table, columns: Sequence[str]) -> str:
         which = f"{', '.join(possible) or 'no column'} could be it"
         raise SettingError(f"which column has the id of a node? {which}: say so with --id")
     if possible != ["id"]:
-        table.problems.notes.append(
-            f"the id is {possible[0]!r}, different in every row (else: --id)"
-        )
+        table.problems.notes.append(f"the id is {possible[0]!r} (else: --id)")
     return possible[0]
 
 
@@ -334,9 +332,8 @@ def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codeb
             listing = ", ".join(f"{value or 'none'} at {site}" for site, value in values.items())
             raise GraphError(f"sites differ in --{setting} of edges, {listing}: propose again")
         if others:
-            notes.append(
-                f"the {setting} is {usual!r}; {', '.join(others)}: import with --{setting}"
-            )
+            remedy = f"{', '.join(others)}: import with --{setting}"
+            notes.append(f"the {setting} is {usual!r}; {remedy}")
     codebook = Codebook(
         **agreed,
         classes=_merge_classes(sites, classes, notes, warnings),

@@ -47,12 +47,12 @@ def test_every_trap_is_right_or_said(
 ) -> None:
     said = " ".join(done[1].split())
     for words in (
-        "the id is 'case', different in every row",
+        "the id is 'case'",
         "not UTF-8, so it was read as Windows-1252",
         "decimal commas: ",
         "points between thousands, as the file has decimal commas elsewhere: thrombocytes",
         "No row, no id, no edge.",
-        "Everybody who gets the job reads all names of columns, classes and categories",
+        "All who get the job read the names of columns, classes and categories",
         "missing, filled with",
         "'Tagesklinik' is `other`",
         "new 60",
