@@ -13,7 +13,6 @@ from pace.reports import Table, Value
 from pace_study.records import title
 from pace_study.scores import SETTING, Harm, interval, of_part, t_interval
 from pace_study.study import (
-    BEYOND,
     CITATION,
     DUO,
     GUARDS,
@@ -47,6 +46,8 @@ ELSEWHERE_LINE: Columns = (
     ("− PACE", "over_pace", POINTS), ("95 %", "interval", ""), ("ROC AUC", "roc_auc", ".2f"),
     ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *SENT,
 )  # fmt: skip
+METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
+LEVELS = {f"{level:g}": row for level, row in GUARDS.items()}  # from none to strict
 AGAINST: Columns = (
     ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval", "")
 )  # fmt: skip
@@ -75,31 +76,16 @@ class Beyond:
                         lines[name] = {"setting": name, **_setting(ours[place], pace[place])}
         return pd.DataFrame.from_dict(lines, orient="index")
 
-    def lines(self, rows: Mapping[str, Row]) -> pd.DataFrame:
+    def lines(self, rows: Iterable[Row] | Mapping[str, Row]) -> pd.DataFrame:
         """Each row over the settings that all rows have; empty unless each has some."""
-        found = {label: self.settings(row) for label, row in rows.items()}
+        named = rows if isinstance(rows, Mapping) else {row.label: row for row in rows}
+        found = {label: self.settings(row) for label, row in named.items()}
         common = set.intersection(*(set(settings.index) for settings in found.values()))
         if not common:
             return pd.DataFrame()
         kept = {name: settings[settings.index.isin(common)] for name, settings in found.items()}
         lines = [{"label": label, **line(settings)} for label, settings in kept.items()]
         return pd.DataFrame(lines).set_index("label", drop=False)
-
-    def steps(self) -> pd.DataFrame:
-        """From PACE to pace-duo, a part at a time."""
-        return self.lines({row.label: row for row in STEPS if row is not LOCAL})
-
-    def levels(self) -> pd.DataFrame:
-        """The guard by its level, from none to strict."""
-        return self.lines({f"{level:g}": row for level, row in GUARDS.items()})
-
-    def methods(self) -> pd.DataFrame:
-        """PACE and everything beyond it that a user may choose."""
-        return self.lines({row.label: row for row in (PACE, DUO, RIDGE, SUMS)})
-
-    def choices(self) -> pd.DataFrame:
-        """What each choice of the closed form is worth."""
-        return self.lines({row.label: row for row in REGRESSIONS})
 
 
 def _unseen(trials: pd.DataFrame) -> pd.DataFrame:
@@ -167,10 +153,10 @@ class Aim:
 
 def duo_aims(study: Beyond) -> list[Aim]:
     """What pace-duo set out to do."""
-    found = study.lines({"old": PACE, "new": DUO})
+    found = study.lines((PACE, DUO))
     if found.empty:
         return []
-    ours, (old, new) = study.settings(), (found.loc[label] for label in ("old", "new"))
+    ours, (old, new) = study.settings(), (found.loc[label] for label in found.index)
     least, lowest = ours.over_pace.idxmin(), ours.over_local.idxmin()
     most = ours[["upload", "returned"]].max(axis=1)
     return [
@@ -206,7 +192,7 @@ def duo_aims(study: Beyond) -> list[Aim]:
 
 def ridge_aims(study: Beyond) -> list[Aim]:
     """What the closed form set out to do, in both its forms."""
-    found = study.lines({row.label: row for row in (PACE, RIDGE, SUMS)})
+    found = study.lines((PACE, RIDGE, SUMS))
     if found.empty:
         return []
     old, ridge, sums = (found.loc[label] for label in found.index)
@@ -265,9 +251,9 @@ def duo_tables(study: Beyond) -> list[Table]:
     return [
         aims_table("What it set out to do", duo_aims(study)),
         side_by_side(ONE_SPLIT, study, columns),
-        frame_table("Part by part", study.steps(), (("", "label", ""), *LINE)),
+        frame_table("Part by part", study.lines(STEPS[1:]), (("", "label", ""), *LINE)),
         frame_table(
-            "The guard by its level", study.levels(), (("Level", "label", ""), *LINE), words=0
+            "The guard by its level", study.lines(LEVELS), (("Level", "label", ""), *LINE), words=0
         ),
     ]
 
@@ -285,11 +271,11 @@ def ridge_tables(study: Beyond) -> list[Table]:
     first = (("", "label", ""), *LINE)
     return [
         aims_table("What the closed form set out to do", ridge_aims(study)),
-        frame_table("Which one to take", study.methods(), first),
+        frame_table("Which one to take", study.lines(METHODS), first),
         side_by_side(BY_SETTING, study, columns),
         side_by_side(BY_DRAW, study, columns, [PARTS["beyond-masks"]]),
         elsewhere_table(study),
-        frame_table("What each choice is worth", study.choices(), first),
+        frame_table("What each choice is worth", study.lines(REGRESSIONS), first),
     ]
 
 
@@ -327,11 +313,3 @@ def elsewhere_table(study: Beyond) -> Table:
     found = found.loc[found.index[found.label == LOCAL.label]]
     caption = "Seven countries, and graphs whose neighbours differ"
     return frame_table(caption, found, ELSEWHERE_LINE, names=2)
-
-
-def tidy(study: Beyond) -> pd.DataFrame:
-    """One row for each setting and method."""
-    found = pd.concat([study.settings(row) for row in BEYOND if row is not LOCAL])
-    columns = ["accuracy", "over_pace", "low", "high", "over_local", "harmed", "worst"]
-    found = found.assign(dataset=found.dataset.map(title))
-    return found[[*SETTING, "method", *columns, "upload", "returned"]]

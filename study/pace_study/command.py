@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pace.cli.given import (
     As_json,
     Data_root,
@@ -16,7 +14,9 @@ from pace.cli.given import (
     Epochs,
     Partition,
     Seeds,
+    argument,
     one_of,
+    option,
 )
 from pace.registry import DATASETS, METHODS
 
@@ -49,59 +49,49 @@ Examples:
 """
 
 
+SOME = "Parts of the study (main if none is named)"
+Parts = Annotated[
+    list[str] | None, argument(f"{SOME}: {', '.join(PARTS)}.", autocompletion=one_of(*PARTS))
+]
+Datasets = Annotated[
+    str | None,
+    option("Only these datasets, separated by commas.", "NAMES", complete=one_of(*DATASETS)),
+]
+Methods = Annotated[
+    str | None,
+    option(
+        "Only these methods, separated by commas.",
+        "NAMES",
+        complete=one_of(*METHODS.groups, *METHODS),
+    ),
+]
+Clients = Annotated[int | None, option("Number of clients, instead of the parts' own.", "N")]
+Draws = Annotated[
+    str | None, option("Data seeds that masks are drawn by, instead of the parts' own.", "NUMBERS")
+]
+Jobs = Annotated[int, option("Processes that compute cells.", "N", min=1)]
+Out = Annotated[
+    Path, option("Folder of cells, tables and figures; a second run adds to it.", "FOLDER")
+]
+Stored = Annotated[
+    bool, option("Compute nothing: only of the folder's cells, of every part.", "", "--stored")
+]
+
+
 def reproduce(
-    parts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=f"Parts of the study (main if none is named): {', '.join(PARTS)}.",
-            autocompletion=one_of(*PARTS),
-        ),
-    ] = None,
-    datasets: Annotated[
-        str | None,
-        typer.Option(
-            help="Only these datasets, separated by commas.",
-            metavar="NAMES",
-            autocompletion=one_of(*DATASETS),
-        ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Only these methods, separated by commas.",
-            metavar="NAMES",
-            autocompletion=one_of(*METHODS.groups, *METHODS),
-        ),
-    ] = None,
+    parts: Parts = None,
+    datasets: Datasets = None,
+    methods: Methods = None,
     partition: Partition = None,
-    clients: Annotated[
-        int | None, typer.Option(help="Number of clients, instead of the parts' own.", metavar="N")
-    ] = None,
-    draws: Annotated[
-        str | None,
-        typer.Option(
-            help="Data seeds that masks are drawn by, instead of the parts' own.", metavar="NUMBERS"
-        ),
-    ] = None,
+    clients: Clients = None,
+    draws: Draws = None,
     seeds: Seeds = "5",
     epochs: Epochs = None,
-    jobs: Annotated[
-        int, typer.Option(help="Processes that compute cells.", metavar="N", min=1)
-    ] = 1,
+    jobs: Jobs = 1,
     device: Device = "auto",
     data_root: Data_root = None,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder of cells, tables and figures; a second run adds to it.", metavar="FOLDER"
-        ),
-    ] = Path("results"),
-    stored: Annotated[
-        bool,
-        typer.Option(
-            "--stored", help="Compute nothing: only of the folder's cells, of every part."
-        ),
-    ] = False,
+    out: Out = Path("results"),
+    stored: Stored = False,
     as_json: As_json = False,
 ) -> None:
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
@@ -149,14 +139,8 @@ def reproduce(
     path = write_study_page(out, chosen_seeds)
     written.append(path)
     if as_json:
-        console.one_object(
-            {
-                "computed": len(todo),
-                "reused": reused,
-                "absent": absent,
-                "written": [str(each) for each in written],
-            }
-        )
+        counts = {"computed": len(todo), "reused": reused, "absent": absent}
+        console.one_object({**counts, "written": list(map(str, written))})
         return
     found.show(console.console())
     for name, reason in absent.items():

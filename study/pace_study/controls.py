@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -159,10 +159,13 @@ CONTROLS: Mapping[str, Callable[[], Method]] = {
 }
 
 
-def study_method(name: str, rank: int | None = RANK) -> Method:
-    """A method by the study's name for it; `rank` is PACE's and its variants'."""
+def study_method(name: str, rank: int | None = RANK, graphs: Sequence[Graph] = ()) -> Method:
+    """A method by the study's name for it; `rank` is PACE's and its variants'.
+
+    A method over rounds is played on the clients' graphs.
+    """
     if name in ROUNDS:
-        return Played(ROUNDS[name])
+        return Played(ROUNDS[name], graphs)
     if name in CONTROLS:
         method = CONTROLS[name]()
         return replace(method, rank=rank) if isinstance(method, Pace) else method

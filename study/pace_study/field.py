@@ -24,6 +24,12 @@ from pace_study.tables import BYTES, POINTS, Columns, frame_table
 NOTHING_SENT = ("local", "alone", "logistic")
 EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
 TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(TRAINERS, "server")
+LEADS: tuple[tuple[str, float, float | None], ...] = (  # pace-full's aims: mean, and lowest
+    (RIDGE.label, 1.5, None),
+    (ALONE.label, 2.0, -0.2),
+    ("FedAdam, 100 rounds", 0.0, -0.5),
+    ("FedAdam + MLP, 100 rounds, every label", 0.0, -0.5),
+)
 FEWEST_DRAWS = 3  # of a row that is shown
 SETTING_LINE: Columns = (
     ("Setting", "setting", ""), ("Method", "label", ""), ("Accuracy", "accuracy", ".2f"),
@@ -221,42 +227,24 @@ def full_aims(settings: pd.DataFrame) -> list[Aim]:
     rows = {label: found.set_index("setting") for label, found in settings.groupby("label")}
     if not {FULL.label, RIDGE.label, ALONE.label, LOCAL.label} <= set(rows):
         return []
-    full, aims = rows[FULL.label], []
-    for label, least, lowest in (
-        (RIDGE.label, 1.5, None),
-        (ALONE.label, 2.0, -0.2),
-        ("FedAdam, 100 rounds", 0.0, -0.5),
-        ("FedAdam + MLP, 100 rounds, every label", 0.0, -0.5),
-    ):
+    full, local, aims = rows[FULL.label], rows[LOCAL.label], []
+    for label, least, lowest in LEADS:
         if label in rows:
             ahead = _ahead(full.by_draw, rows[label].by_draw)
-            low = ahead.min()
+            mean, low, where = ahead.mean(), ahead.min(), ahead.idxmin()
             floor = "" if lowest is None else f", nowhere below {lowest:+.1f}"
-            aims.append(
-                Aim(
-                    f"pace-full − {label}: at least {least:+.1f} on average{floor}",
-                    bool(ahead.mean() >= least and (lowest is None or low >= lowest)),
-                    f"{ahead.mean():+.2f} over {len(ahead)} settings, lowest {low:+.2f} "
-                    f"({ahead.idxmin()})",
-                )
-            )
+            statement = f"pace-full − {label}: at least {least:+.1f} on average{floor}"
+            measured = f"{mean:+.2f} over {len(ahead)} settings, lowest {low:+.2f} ({where})"
+            holds = mean >= least and (lowest is None or low >= lowest)
+            aims.append(Aim(statement, bool(holds), measured))
     harm = Harm.total(full.alone_harm.dropna())
     share = harm.harmed / max(1, harm.receivers)
-    aims.append(
-        Aim(
-            "pace-full: at most a tenth of receivers harmed against a site alone",
-            share <= 0.1,
-            f"{100 * share:.1f} %",
-        )
-    )
-    both = full.ece.notna() & rows[LOCAL.label].ece.reindex(full.index).notna()
+    statement = "pace-full: at most a tenth of receivers harmed against a site alone"
+    aims.append(Aim(statement, share <= 0.1, f"{100 * share:.1f} %"))
+    both = full.ece.notna() & local.ece.reindex(full.index).notna()
     if both.any():
-        ours, local = full.ece[both].mean(), rows[LOCAL.label].ece[full.index[both]].mean()
-        aims.append(
-            Aim(
-                "pace-full: calibration error at most half of Local's",
-                bool(ours <= local / 2),
-                f"{ours:.3f} against {local:.3f}",
-            )
-        )
+        ours, theirs = full.ece[both].mean(), local.ece[full.index[both]].mean()
+        statement = "pace-full: calibration error at most half of Local's"
+        measured = f"{ours:.3f} against {theirs:.3f}"
+        aims.append(Aim(statement, bool(ours <= theirs / 2), measured))
     return aims

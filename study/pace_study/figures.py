@@ -18,7 +18,7 @@ import pandas as pd
 
 from pace.io import atomic
 from pace.merging import RANK
-from pace_study.beyond import Beyond, line
+from pace_study.beyond import LEVELS, Beyond, line
 from pace_study.records import CITATION_MEAN, measured, title
 from pace_study.scores import of_part, t_interval, win_tie_loss
 from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
@@ -191,7 +191,7 @@ def bytes_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figu
 def guard_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """Mean gain over Local against receivers harmed, by the guard's level; PACE beside it."""
     study = Beyond(scores, seeds)
-    found = study.levels()
+    found = study.lines(LEVELS)
     if found.empty:
         return None
     pace = line(study.settings(PACE))

@@ -20,7 +20,7 @@ from pace.runtimes.files import attacks
 from pace.training import train_cohort
 from pace_study.cell import HIDDEN, LAYERS
 from pace_study.controls import study_method
-from pace_study.rounds import ROUNDS, Played
+from pace_study.rounds import Played
 from pace_study.study import FRESH_DRAWS
 
 FILE = "membership.json"
@@ -56,10 +56,10 @@ def membership(name: str) -> float:
     """
     torch.set_num_threads(1)
     graphs, model = _setting()
-    method = Played(ROUNDS[name], graphs) if name in ROUNDS else study_method(name)
+    method = study_method(name, graphs=graphs)
     federation = Federation(model, method, SEED)
     if isinstance(method, Played):
-        outcome = method.outcome(federation)
+        outcome, _ = method.played(federation)
         held = [models[0] for models in next(iter(outcome.models.values()))]
         readings = [Reading(model) for model in outcome.sent or held]
     else:

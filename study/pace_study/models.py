@@ -16,7 +16,6 @@ from pace_study.study import CALIBRATED, LOCAL, MODEL_PARTS, PACE, PARTS, RAW
 
 ORDER = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
 SHOWN = (LOCAL, CALIBRATED[0], PACE)
-METHODS = {LOCAL.label: "local", CALIBRATED[0].label: "fedavg+cnll", PACE.label: "pace"}
 
 
 def model_scores(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
@@ -24,24 +23,20 @@ def model_scores(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
 
     ROC AUC too, where there are two classes.
     """
-    found = []
+    labels = [row.label for row in SHOWN]
+    found = [pd.DataFrame(columns=["seed", *labels, "dataset", "model", "metric", "alpha"])]
     for part in (PARTS[name] for name in MODEL_PARTS if name != "models-masks"):
         here = of_part(scores, part, seeds, SHOWN)
         alphas = here[here.label == PACE.label].groupby(["dataset", "model"]).mean_alpha.mean()
-        for dataset in reversed(part.datasets):
-            for metric in ("accuracy", "roc_auc"):
-                values = here[(here.dataset == dataset) & here[metric].notna()]
-                for model in sorted(part.models, key=ORDER.index):
-                    table = values[values.model == model].pivot(
-                        index="seed", columns="label", values=metric
-                    )
-                    if len(table.columns) == len(SHOWN):
-                        alpha = alphas[dataset, model]
-                        table = table.reindex(part.seeds(seeds)).reset_index()
-                        where = {"dataset": dataset, "model": model, "metric": metric}
-                        found.append(table.assign(**where, alpha=alpha))
-    empty = pd.DataFrame(columns=["seed", *METHODS, "dataset", "model", "metric", "alpha"])
-    return pd.concat(found, ignore_index=True) if found else empty
+        models = sorted(part.models, key=ORDER.index)
+        for dataset, metric, model in product(part.datasets[::-1], ("accuracy", "roc_auc"), models):
+            values = here[(here.dataset == dataset) & (here.model == model) & here[metric].notna()]
+            table = values.pivot(index="seed", columns="label", values=metric)
+            if len(table.columns) == len(SHOWN):
+                where = {"dataset": dataset, "model": model, "metric": metric}
+                table = table.reindex(part.seeds(seeds)).reset_index()
+                found.append(table.assign(**where, alpha=alphas[dataset, model]))
+    return pd.concat(found[1:] or found, ignore_index=True)
 
 
 def geometries(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
@@ -121,12 +116,3 @@ def models_markdown(scores: pd.DataFrame, seeds: Sequence[int]) -> str:
             f"model alone (α = 1).\n\n{table.markdown()}\n"
         )
     return text
-
-
-def tidy(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
-    """One row a graph, model, metric, method and seed."""
-    wide = model_scores(scores, seeds).rename(columns=METHODS)
-    keys = ["dataset", "model", "metric"]
-    return wide.melt([*keys, "seed"], list(METHODS.values()), "method", "value")[
-        [*keys, "method", "seed", "value"]
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,13 +76,12 @@ class Outcome:
         """Write `tables/` and `figures/`; the paths written."""
         texts = {f"tables/{name}": text for name, text in self._tables()}
         claims = judge_claims(self.scores, self.seeds)
-        texts["claims.json"] = json.dumps([asdict(claim) for claim in claims], indent=1) + "\n"
         texts["claims.md"] = tables.markdown(tables.claims_tables(claims))
         unavailable = _absent(out / "absent.json", absent, self.parts)
         texts["absent.json"] = json.dumps(unavailable) + "\n"
         written = []
         for name, text in texts.items():
-            atomic.write(out / name, text if isinstance(text, bytes) else text.encode())
+            atomic.write(out / name, text.encode())
             written.append(out / name)
         written += draw_figures(self.parts, self.scores, self.seeds, out / "figures")
         return written + self._ranks_figure(out / "figures" / "field")
@@ -97,42 +96,36 @@ class Outcome:
         far = field.critical_difference(len(mean_ranks), number)
         return save_figure(ranks_figure(mean_ranks, far), stem)
 
-    def _tables(self) -> Iterable[tuple[str, str | bytes]]:
+    def _tables(self) -> Iterable[tuple[str, str]]:
         for part, numbers in self.numbers.items():
             ours = tables.part_tables(part, numbers, tables.show_ours)
             pairs = tables.part_tables(part, numbers, tables.show_beside)
             yield f"{part.name}.md", tables.markdown(ours)
             yield f"{part.name}-beside-paper.md", tables.markdown(pairs)
-            yield from _data(part.name, records.tidy(numbers))
+            yield f"{part.name}.csv", records.tidy(numbers).to_csv(index=False)
             if part.name == "fairness":
                 yield "fairness-summary.md", tables.markdown([tables.fairness_summary(numbers)])
         if self.numbers:
             yield "unexplained.md", tables.markdown([tables.unexplained(self.numbers)])
         if self._beyond and len(self.beyond.settings()):
             yield "beyond.md", tables.markdown(_filled(beyond.duo_tables(self.beyond)))
-            if len(self.beyond.methods()):
+            if len(self.beyond.lines(beyond.METHODS)):
                 yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
-            yield from _data("beyond", beyond.tidy(self.beyond))
         for name, (settings, core) in self.draws.items():
             aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
             found = [field.summary_table(settings, core), field.every_table(settings)]
             yield f"{name}.md", tables.markdown(_filled([aims, *found]))
-            yield from _data(name, settings[field.TIDY])
-        if self._asked("models") and len(rows := models.tidy(self.scores, self.seeds)):
+            yield f"{name}.csv", settings[field.TIDY].to_csv(index=False)
+        if self._asked("models") and len(models.model_scores(self.scores, self.seeds)):
             yield "models.md", models.models_markdown(self.scores, self.seeds)
-            yield from _data("models", rows)
 
     def show(self, console: Console) -> None:
         """Each part's table in the terminal, a column for each dataset's first metric."""
         for part, numbers in self.numbers.items():
             known = set(numbers.dataset)
             part = replace(part, datasets=tuple(d for d in part.datasets if title(d) in known))
-            if part.name not in ("communication", "rank"):
-                part = replace(part, metrics=part.metrics[:1])
             for table in tables.part_tables(part, numbers, tables.show_ours):
-                heads = [replace(c, head=c.group or c.head, group="") for c in table.columns]
-                caption = f"{table.title}: {table.columns[1].head}"
-                replace(table, title=caption, columns=tuple(heads)).show(console)
+                table.show(console)
         found = []
         for name, (settings, core) in self.draws.items():
             asked = [part for part in self.parts if part.name.split("-")[0] == name]
@@ -152,12 +145,6 @@ class Outcome:
 
 def _filled(found: Iterable[Table]) -> list[Table]:
     return [table for table in found if table.rows]
-
-
-def _data(name: str, rows: pd.DataFrame) -> Iterable[tuple[str, str | bytes]]:
-    """Tidy rows as CSV and Parquet."""
-    yield f"{name}.csv", rows.to_csv(index=False)
-    yield f"{name}.parquet", rows.to_parquet(index=False)
 
 
 def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str]:

@@ -7,9 +7,8 @@ models to each receiver, which weighs them beside Local. Its trial counts the by
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
-from itertools import repeat
 from typing import Protocol
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from pace.gates import Gate, Mixture
 from pace.graph import Graph
-from pace.methods import make
+from pace.methods import Local, make
 from pace.methods.beyond.ridge import HOPS
 from pace.models import (
     ALL,
@@ -39,9 +38,7 @@ from pace.protocol import (
     Federation,
     Message,
     Messages,
-    Method,
     Rehearsal,
-    Uploads,
     layouts,
 )
 from pace.reports import Trial
@@ -85,7 +82,7 @@ class Rounds(Protocol):
 
 
 @dataclass(frozen=True)
-class Played(Method):
+class Played(Local):
     """A many-round method as one that sends nothing: its receivers find what the rounds left them."""
 
     rounds: Rounds
@@ -102,18 +99,8 @@ class Played(Method):
     def network(self, model: Model) -> Network:
         return Refitted(model) if self.rounds.every_label else model
 
-    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        return {}
-
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        return repeat({}, len(uploads))
-
-    def outcome(self, federation: Federation) -> Outcome:
-        """Of the federation's seed, played once."""
-        return self._timed(federation)[0]
-
-    def _timed(self, federation: Federation) -> tuple[Outcome, float]:
-        """What was played, and the seconds that it took."""
+    def played(self, federation: Federation) -> tuple[Outcome, float]:
+        """What the federation's seed left, played once, and the seconds that it took."""
         outcomes: dict[int, tuple[Outcome, float]] = self._outcomes  # type: ignore[attr-defined]
         if federation.seed not in outcomes:
             began = time.perf_counter()
@@ -123,7 +110,7 @@ class Played(Method):
 
     def _held(self, graph: Graph, fit: str, federation: Federation) -> list[External]:
         (client,) = (place for place, own in enumerate(self._graphs) if own is graph)  # type: ignore[attr-defined]
-        return self.outcome(federation).models[fit][client]
+        return self.played(federation)[0].models[fit][client]
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
@@ -150,7 +137,7 @@ class Played(Method):
 
     def finish(self, trial: Trial, federation: Federation) -> Trial:
         """The trial with the bytes and seconds of all rounds."""
-        (outcome, took), clients = self._timed(federation), len(trial.alphas)
+        (outcome, took), clients = self.played(federation), len(trial.alphas)
         seconds = trial.seconds | {
             "fit": trial.seconds["fit"] + took,
             "adopt": max(0.0, trial.seconds["adopt"] - took),  # where it was played

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from pace.protocol import Federation
 from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method
-from pace_study.rounds import ROUNDS, Played
+from pace_study.rounds import Played
 from pace_study.study import Part
 
 
@@ -50,17 +51,12 @@ def plan(
     if not cells:
         raise SettingError("--datasets and --methods leave nothing of the study to run")
     store.fold()  # what an interrupted run left
-    lacking = missing(cells, store, how)
+    lacking = [cell for cell in cells if not store.has(cell, how.epochs)]
     todo, absent = available(lacking, how)
     if not todo and len(lacking) == len(cells):
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in absent.items())
         raise SettingError(f"nothing of this can be run:{reasons}")
     return todo, len(cells) - len(lacking), absent
-
-
-def missing(cells: Iterable[Cell], store: Store, how: How) -> list[Cell]:
-    """The cells that are not stored with these very settings, each once."""
-    return [cell for cell in dict.fromkeys(cells) if not store.has(cell, how.epochs)]
 
 
 def available(cells: Sequence[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:
@@ -86,37 +82,27 @@ def compute(
 
     So are the seeds of a place, whose clients then train as one batch, unless processes share them.
     """
-    groups = _by_place(cells)
+    groups = by_place(cells)
     if jobs == 1 or how.device != "cpu":
-        groups = _with_seeds(groups)
+        groups = with_seeds(groups)
     if jobs == 1:
         for group in groups:
             for cell in _group(group, store, how):
                 done(cell)
     else:
-        _compute_in_processes(groups, store, how, jobs, done)
+        with workers(jobs) as pool:
+            with _deaf():
+                running = [pool.submit(_whole_group, group, store, how) for group in groups]
+            try:
+                for finished in as_completed(running):
+                    for cell in finished.result():
+                        done(cell)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in active_children():
+                    worker.terminate()
+                raise
     store.fold()
-
-
-def _compute_in_processes(
-    groups: Sequence[Sequence[Cell]],
-    store: Store,
-    how: How,
-    jobs: int,
-    done: Callable[[Cell], None],
-) -> None:
-    with workers(jobs) as pool:
-        with _deaf():
-            running = [pool.submit(_whole_group, group, store, how) for group in groups]
-        try:
-            for finished in as_completed(running):
-                for cell in finished.result():
-                    done(cell)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in active_children():
-                worker.terminate()
-            raise
 
 
 def workers(jobs: int) -> ProcessPoolExecutor:
@@ -136,18 +122,18 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _by_place(cells: Iterable[Cell]) -> list[list[Cell]]:
-    places: dict[tuple[str, str, int, int, str, int], list[Cell]] = {}
+def by_place(cells: Iterable[Cell]) -> list[list[Cell]]:
+    places: defaultdict[object, list[Cell]] = defaultdict(list)
     for cell in cells:
-        places.setdefault(cell.place, []).append(cell)
+        places[cell.place].append(cell)
     return list(places.values())
 
 
-def _with_seeds(groups: Iterable[list[Cell]]) -> list[list[Cell]]:
+def with_seeds(groups: Iterable[list[Cell]]) -> list[list[Cell]]:
     """Groups that differ in nothing but the seed, as one."""
-    alike: dict[frozenset[Cell], list[Cell]] = {}
+    alike: defaultdict[frozenset[Cell], list[Cell]] = defaultdict(list)
     for group in groups:
-        alike.setdefault(frozenset(replace(cell, seed=0) for cell in group), []).extend(group)
+        alike[frozenset(replace(cell, seed=0) for cell in group)] += group
     return list(alike.values())
 
 
@@ -189,10 +175,7 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     model = sized(first.model, features, HIDDEN, LAYERS, classes)
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
     methods = {
-        name: Played(ROUNDS[cell.method], graphs)
-        if cell.method in ROUNDS
-        else study_method(cell.method, cell.rank)
-        for (name, _), cell in wanted.items()
+        name: study_method(cell.method, cell.rank, graphs) for (name, _), cell in wanted.items()
     }
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
     trials = run_trials(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)

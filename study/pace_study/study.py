@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from pace.datasets import DATA_SEED
@@ -152,21 +153,10 @@ class Part:
 
     def cells(self, seeds: Sequence[int]) -> list[Cell]:
         """Every cell that the table is computed from."""
+        setting = product(self.datasets, self.clients, self.models, self.data_seeds)
         return [
-            Cell(
-                dataset=dataset,
-                partition=self.partition,
-                clients=clients,
-                method=row.method,
-                rank=row.rank,
-                seed=seed,
-                data_seed=data_seed,
-                model=model,
-            )
-            for dataset in self.datasets
-            for clients in self.clients
-            for model in self.models
-            for data_seed in self.data_seeds
+            Cell(dataset, self.partition, clients, row.method, row.rank, seed, data_seed, model)
+            for dataset, clients, model, data_seed in setting
             for seed in self.seeds(seeds)
             for row in self.rows
         ]
@@ -178,56 +168,39 @@ def in_order(seeds: Iterable[int]) -> list[int]:
     return [seed for seed in SEEDS if seed in distinct] + sorted(distinct - set(SEEDS))
 
 
-def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAILABLE) -> Part:
-    """The part's setting with its masks redrawn: the same clients, other nodes for training."""
-    name = "masks" if part.name == "main" else f"masks-{part.name}"
-    return replace(
-        part,
-        name=name,
-        table="",
-        title=f"{part.title}: masks redrawn",
-        rows=rows,
-        datasets=tuple(dataset for dataset in part.datasets if dataset in datasets),
-        data_seeds=DRAWS,
-        most_seeds=REDRAW_SEEDS,
-    )
-
-
 CLOSED = (LOCAL, PACE, DUO, RIDGE, SUMS)  # what is compared beyond the 25 settings
 FAIR = (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE)
-ACCURACY, MACRO_F1 = ("accuracy",), ("macro_f1",)
-SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
+CITATION_ACCURACY: dict[str, Any] = {"metrics": ("accuracy",), "datasets": CITATION}
 METIS: dict[str, Any] = {"datasets": AVAILABLE, "partition": "metis"}
 DIRICHLET: dict[str, Any] = {"datasets": AVAILABLE, "partition": "dirichlet"}
-BYTES_AND_USE = "Communication and use of the correction"
+SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
+TABLES: dict[str, tuple[str, str, tuple[Row, ...], dict[str, Any]]] = {
+    # name: that among the published records, title, rows, what is not as in the main table
+    "main": ("main", "Ten clients, Louvain", MATRIX, {}),
+    "c20": ("full_c20", "Twenty clients, Louvain", MATRIX, {"clients": (20,)}),
+    "c30": ("full_c30", "Thirty clients, Louvain", MATRIX, {"clients": (30,)}),
+    "macro-f1": (
+        *("macro_f1", "Fixed-class macro-F1, Louvain", MATRIX),
+        {"metrics": ("macro_f1",), "clients": MANY},
+    ),
+    "ablation": ("core_ablation", "Component ablation", ABLATION, CITATION_ACCURACY),
+    "resolver": (
+        *("resolver_ablation", "Transport with and without CNLL", RESOLVER),
+        {"clients": MANY},
+    ),
+    "fairness": ("fairness", "The same CNLL for every method", FAIR, {"datasets": CITATION}),
+    "rank": ("rank", "Rank", RANKS, CITATION_ACCURACY),
+    "communication": (
+        *("communication", "Communication and use of the correction", (PACE,)),
+        {"metrics": SHARES},
+    ),
+    "metis": ("metis", "Ten clients, METIS", MATRIX, METIS),
+    "dirichlet": ("dirichlet", "Ten clients, Dirichlet(0.5) label skew", MATRIX, DIRICHLET),
+    "diagnostics": ("", "PACE against Local, seed by seed", (LOCAL, PACE), {}),
+}
 PARTS = {
-    part.name: part
-    for part in (
-        Part("main", "main", "Ten clients, Louvain", MATRIX),
-        Part("c20", "full_c20", "Twenty clients, Louvain", MATRIX, clients=(20,)),
-        Part("c30", "full_c30", "Thirty clients, Louvain", MATRIX, clients=(30,)),
-        Part(
-            "macro-f1", "macro_f1", "Fixed-class macro-F1, Louvain", MATRIX, MACRO_F1, clients=MANY
-        ),
-        Part(
-            "ablation", "core_ablation", "Component ablation", ABLATION, ACCURACY, datasets=CITATION
-        ),
-        Part(
-            "resolver",
-            "resolver_ablation",
-            "Transport with and without CNLL",
-            RESOLVER,
-            clients=MANY,
-        ),
-        Part("fairness", "fairness", "The same CNLL for every method", FAIR, datasets=CITATION),
-        Part("rank", "rank", "Rank", RANKS, ACCURACY, datasets=CITATION),
-        Part("communication", "communication", BYTES_AND_USE, (PACE,), SHARES),
-        Part("metis", "metis", "Ten clients, METIS", MATRIX, **METIS),
-        Part(
-            "dirichlet", "dirichlet", "Ten clients, Dirichlet(0.5) label skew", MATRIX, **DIRICHLET
-        ),
-        Part("diagnostics", "", "PACE against Local, seed by seed", (LOCAL, PACE)),
-    )
+    name: Part(name, table, title, rows, **setting)
+    for name, (table, title, rows, setting) in TABLES.items()
 }
 
 # Where and on which draws a family of our own parts is run: the end of the part's name, its title.
@@ -273,13 +246,17 @@ LARGEST_FIRST: dict[str, Any] = {
 add_parts("models", [""], MODEL_ROWS, **LARGEST_FIRST)
 add_parts("models", ["-masks"], (PACE, RAW), most_seeds=1, **LARGEST_FIRST)
 add_parts("models", ["-heterophilous", "-twitch"], MODEL_ROWS, models=FEW_MODELS)
-for part in (
-    redrawn(PARTS["main"], (*MATRIX, *CALIBRATED)),
-    redrawn(PARTS["ablation"], ABLATION),
-    redrawn(PARTS["c20"], CHEAP),
-    redrawn(PARTS["c30"], CHEAP, CITATION[:2]),
-):
-    PARTS[part.name] = part
+REDRAWN: dict[str, tuple[tuple[Row, ...], tuple[str, ...]]] = {
+    "main": ((*MATRIX, *CALIBRATED), AVAILABLE),
+    "ablation": (ABLATION, CITATION),
+    "c20": (CHEAP, AVAILABLE),
+    "c30": (CHEAP, CITATION[:2]),
+}  # the same clients, other nodes for training
+for name, (rows, datasets) in REDRAWN.items():
+    own = "masks" if name == "main" else f"masks-{name}"
+    head = f"{PARTS[name].title}: masks redrawn"
+    setting = {"datasets": datasets, "data_seeds": DRAWS, "most_seeds": REDRAW_SEEDS}
+    PARTS[own] = replace(PARTS[name], name=own, table="", title=head, rows=rows, **setting)
 OTHERS = ("-heterophilous", "-twitch")
 SKEWED = ("-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05")
 for family, rows, places in (

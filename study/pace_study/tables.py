@@ -68,7 +68,7 @@ def _written(value: Any, form: str) -> str | Value:
     return Value(f"{value:{form}}", value)
 
 
-def part_tables(part: Part, numbers: pd.DataFrame, show: Show, note: str = "") -> list[Table]:
+def part_tables(part: Part, numbers: pd.DataFrame, show: Show) -> list[Table]:
     """A part's tables as the paper lays them out, each number as `show` writes it."""
     known = {(r.dataset, r.method, r.metric, r.clients): r for r in numbers.itertuples()}
     first = Column(FIRST.get(part.name, "Method"), numeric=False)
@@ -84,29 +84,26 @@ def part_tables(part: Part, numbers: pd.DataFrame, show: Show, note: str = "") -
                 for across, place in enumerate(places)
             ]
             rows.append((Value(label, label), *cells))
-        made.append(Table(head, (first, *columns), tuple(rows), note))
+        made.append(Table(head, (first, *columns), tuple(rows)))
     return made
 
 
 def _layouts(part: Part) -> Iterator[tuple[str, list[Column], dict[str, list[Place]]]]:
     """Of each table: its title, its columns, and for each of its rows the numbers in it."""
     names = [title(name) for name in part.datasets]
-    if part.name == "communication":  # datasets down, metrics across, of the one row there is
-        columns = [Column(METRIC[metric]) for metric in part.metrics]
-        label, clients = part.rows[0].label, part.clients[0]
-        lines = {
-            name: [(name, label, metric, clients) for metric in part.metrics] for name in names
-        }
-        yield part.title, columns, lines
-        return
-    if part.name == "resolver":  # settings down, rows and metrics across
+    if part.name in FIRST:  # settings down, rows and metrics across
         across = [(row.label, metric) for row in part.rows for metric in part.metrics]
         lines = {
-            f"{name}, C = {clients}": [(name, label, metric, clients) for label, metric in across]
+            f"{name}, C = {clients}" if len(part.clients) > 1 else name: [
+                (name, label, metric, clients) for label, metric in across
+            ]
             for name in names
             for clients in part.clients
         }
-        yield part.title, [Column(METRIC[metric], label) for label, metric in across], lines
+        columns = [
+            Column(METRIC[metric], label if len(part.rows) > 1 else "") for label, metric in across
+        ]
+        yield part.title, columns, lines
         return
     places = [(name, metric) for name in names for metric in part.metrics]
     if part.name == "rank":
@@ -176,33 +173,26 @@ def fairness_summary(numbers: pd.DataFrame) -> Table:
     """For each dataset and metric the best baseline with CNLL, PACE and the gap; the paper's beside."""
     paper = published()
     ours, theirs = (
-        {
-            place: rows.set_index("method")["mean"]
-            for place, rows in table.groupby(["metric", "dataset"], sort=False)
-        }
-        for table in (numbers, paper[paper.table == "fairness"])
+        {place: rows.set_index("method")["mean"] for place, rows in groups}
+        for groups in (
+            table.groupby(["metric", "dataset"], sort=False)
+            for table in (numbers, paper[paper.table == "fairness"])
+        )
     )
     rivals = [f"{label}+CNLL" for name, label in NAMES.items() if name not in UNPUBLISHED]
     rows = []
-    for (metric, dataset), here in ours.items():
-        if "PACE" not in here or (metric, dataset) not in theirs:
+    for metric, dataset in sorted(ours, key=lambda place: METRIC[place[0]]):
+        if "PACE" not in ours[metric, dataset] or (metric, dataset) not in theirs:
             continue
-        there = theirs[metric, dataset]
-        best = [each[each.index.isin(rivals)].idxmax() for each in (here, there)]
-        scores = [
-            (each[name], each["PACE"]) for each, name in zip((here, there), best, strict=True)
-        ]
-        rows.append(
-            [
-                dataset,
-                METRIC[metric],
-                "{} ({})".format(*best),
-                *(f"{mine:.2f} ({its:.2f})" for mine, its in zip(*scores, strict=True)),
-                "{:+.2f} ({:+.2f})".format(*(pace - rival for rival, pace in scores)),
-            ]
-        )
+        both = [means[metric, dataset] for means in (ours, theirs)]
+        best = [means[means.index.isin(rivals)].idxmax() for means in both]
+        its = [means[name] for means, name in zip(both, best, strict=True)]
+        pace = [means["PACE"] for means in both]
+        gaps = [mine - other for mine, other in zip(pace, its, strict=True)]
+        pairs = ("{} ({})", best), *(("{:.2f} ({:.2f})", pair) for pair in (its, pace))
+        texts = [form.format(*pair) for form, pair in (*pairs, ("{:+.2f} ({:+.2f})", gaps))]
+        rows.append([dataset, METRIC[metric], *texts])
     heads = ["Dataset", "Metric", "Best with CNLL", "Its score", "PACE", "Gap"]
-    rows.sort(key=lambda row: row[1])
     return Table.of("Fairness summary", heads, rows, names=3, words=0)
 
 
@@ -236,24 +226,13 @@ def _differences(part: Part, metrics: Mapping[str, Row]) -> str:
 def claims_tables(claims: Sequence[Claim]) -> list[Table]:
     """Counts of the verdicts, then every sentence."""
     counts = Counter(claim.verdict for claim in claims)
+    rows: list[list[str | Value]] = []
+    for each in claims:
+        mark = "best" if each.verdict == VERDICTS[2] else ""
+        rows.append([each.place, each.statement, Value(each.verdict, mark=mark), each.evidence])
     heads = ["Where", "The paper's sentence", "Here", "Numbers"]
-    return [
-        Table.of("", VERDICTS, [[str(counts[verdict]) for verdict in VERDICTS]], names=0, words=0),
-        Table.of(
-            "",
-            heads,
-            [
-                [
-                    claim.place,
-                    claim.statement,
-                    Value(claim.verdict, mark="best" if claim.verdict == VERDICTS[2] else ""),
-                    claim.evidence,
-                ]
-                for claim in claims
-            ],
-            names=4,
-        ),
-    ]
+    total = [[str(counts[verdict]) for verdict in VERDICTS]]
+    return [Table.of("", VERDICTS, total, names=0, words=0), Table.of("", heads, rows, names=4)]
 
 
 def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
@@ -261,24 +240,15 @@ def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
     rows: list[list[str | int | Value]] = []
     for part, table in numbers.items():
         scores = table[table.difference.notna() & table.metric.isin(SCORES)]
-        if scores.empty:
-            continue
-        sizes = scores.difference.abs()
-        farthest = scores.loc[sizes.idxmax()]
-        judged = [within for within in scores.within_draws if within is not None]
-        explained = f"{sum(judged)} of {len(judged)}"
-        where = f"{farthest.method}, {farthest.dataset}"
-        rows.append(
-            [
-                part.title,
-                len(scores),
-                Value(f"{sizes.median():.2f}", sizes.median()),
-                Value(signed(farthest.difference), sizes.max(), below=where),
-                Value(explained, sum(judged) / len(judged))
-                if judged
-                else Value("not measured", mark="absent"),
-            ]
-        )
+        if len(scores):
+            sizes = scores.difference.abs()
+            farthest = scores.loc[sizes.idxmax()]
+            where = f"{farthest.method}, {farthest.dataset}"
+            judged = scores.within_draws.dropna()
+            middle = Value(f"{sizes.median():.2f}", sizes.median())
+            worst = Value(signed(farthest.difference), sizes.max(), below=where)
+            explained = f"{judged.sum()} of {len(judged)}"
+            rows.append([part.title, len(scores), middle, worst, explained])
     heads = ("Part", "Numbers", "Median |difference|", "Farthest", "Explained by the draw")
     return Table.of("Our scores against the published ones, in points", heads, rows, words=0)
 

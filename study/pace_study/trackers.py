@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -31,22 +30,15 @@ FAMILIES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Tracked:
+class Tracked(NamedTuple):
     """One method and reading."""
 
     name: str
     reading: str
     settings: dict[str, Any]
     numbers: list[dict[str, float]]  # a seed each, `family/name`
+    means: dict[str, float]  # over seeds
     trials: list[Trial]
-
-    @property
-    def means(self) -> dict[str, float]:
-        """Over seeds."""
-        return {
-            f"mean_{name}": fmean(row[name] for row in self.numbers) for name in self.numbers[0]
-        }
 
 
 def tracked(run: RunResult) -> Iterator[Tracked]:
@@ -57,13 +49,11 @@ def tracked(run: RunResult) -> Iterator[Tracked]:
         own = (scores.method, scores.reading)
         chosen = [pair for pair in rows if (pair[1]["method"], pair[1]["reading"]) == own]
         first = {name: chosen[0][1][name] for name in (*KEY, "reading") if name != "seed"}
-        yield Tracked(
-            "-".join(own),
-            scores.reading,
-            {name: "none" if value is None else value for name, value in first.items()},
-            [{names[n]: float(row[n] or 0) for n in names} for _, row in chosen],
-            [trial for trial, _ in chosen],
-        )
+        settings = {name: "none" if value is None else value for name, value in first.items()}
+        numbers = [{names[n]: float(row[n] or 0) for n in names} for _, row in chosen]
+        means = {f"mean_{name}": fmean(row[name] for row in numbers) for name in numbers[0]}
+        trials = [trial for trial, _ in chosen]
+        yield Tracked("-".join(own), scores.reading, settings, numbers, means, trials)
 
 
 def library(tracker: str, module: str) -> Any:
@@ -97,10 +87,8 @@ def tensorboard(where: str) -> Callable[[RunResult], Path]:
             with SummaryWriter(str(folder / part.name)) as writer:
                 writer.add_text("command", f"    {run.settings.command}")
                 writer.add_text("versions", f"    {json.dumps(run.settings.versions)}")
-                for step, (trial, numbers) in enumerate(
-                    zip(part.trials, part.numbers, strict=True)
-                ):
-                    for name, value in numbers.items():
+                for step, (trial, row) in enumerate(zip(part.trials, part.numbers, strict=True)):
+                    for name, value in row.items():
                         writer.add_scalar(name, value, step)
                     if part.reading == "adopted":
                         writer.add_histogram("adoption/by_client", torch.tensor(trial.alphas), step)

@@ -11,6 +11,8 @@ import torch
 from pace.reports.table import Table
 from pace.reports.trial import Trial
 from pace_study.beyond import (
+    LEVELS,
+    METHODS,
     Beyond,
     duo_aims,
     elsewhere_table,
@@ -20,7 +22,7 @@ from pace_study.beyond import (
 from pace_study.cell import Cell, Store
 from pace_study.outcome import Outcome
 from pace_study.scores import Harm, score_cells
-from pace_study.study import BEYOND, OWN, PACE, PARTS, RIDGE, chosen, narrowed
+from pace_study.study import BEYOND, OWN, PACE, PARTS, REGRESSIONS, RIDGE, STEPS, chosen, narrowed
 
 SEEDS = [104729, 130363]
 LOCAL = 70  # right of a hundred nodes, at each of two clients
@@ -93,11 +95,11 @@ def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
     pace = found.settings(PACE).iloc[0]
     assert (pace.harmed, pace.harm.receivers) == (0, 2)  # below Local on one of two seeds only
     assert pace.worst == pytest.approx(-0.5, abs=1e-3)
-    labels = list(found.steps().index)
+    labels = list(found.lines(STEPS[1:]).index)
     assert labels[0] == "PACE"
     assert labels[-1] == "pace-duo"
-    assert list(found.levels().index) == ["1", "0.5", "0.2", "0.05"]
-    free = found.levels().iloc[0]
+    assert list(found.lines(LEVELS).index) == ["1", "0.5", "0.2", "0.05"]
+    free = found.lines(LEVELS).iloc[0]
     assert (free.harmed, free.harm.receivers) == (0, 2)
     assert free.over_local == pytest.approx(2.5, abs=1e-3)
 
@@ -119,8 +121,10 @@ def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
 def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
     good = study(write(tmp_path / "good"))
     assert all(aim.holds for aim in ridge_aims(good))
-    assert list(good.methods().index) == [*("PACE", "pace-duo", "pace-ridge", "pace-ridge-sums")]
-    ridge, sums, alone = (line for _, line in good.choices().iloc[:3].iterrows())
+    assert list(good.lines(METHODS).index) == [
+        *("PACE", "pace-duo", "pace-ridge", "pace-ridge-sums")
+    ]
+    ridge, sums, alone = (line for _, line in good.lines(REGRESSIONS).iloc[:3].iterrows())
     assert ridge.over_pace == pytest.approx(5.5, abs=1e-3)
     assert sums.over_pace == pytest.approx(5.0, abs=1e-3)
     assert alone.over_local == pytest.approx(0.5, abs=1e-3)
@@ -192,7 +196,7 @@ def test_a_graph_of_ones_own_joins_every_part_but_those_of_a_column() -> None:
 def test_nothing_is_said_of_what_was_not_run(tmp_path: Path) -> None:
     found = study(write(tmp_path, ["local", "pace"]))
     assert duo_aims(found) == []
-    assert found.steps().empty
+    assert found.lines(STEPS[1:]).empty
     assert found.settings().empty
 
 
@@ -206,8 +210,6 @@ def test_tables_and_figure_are_written(tmp_path: Path) -> None:
     closed_form = (tmp_path / "tables" / "ridge.md").read_text()
     assert "| Cora, metis, C = 10 | 70.00 | 71.00 | 72.50 | 76.50 | +5.50 |" in closed_form
     assert "| own rows only: nothing is sent |" in closed_form
-    lines = (tmp_path / "tables" / "beyond.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(BEYOND) - 1
 
 
 def test_beyond_is_all_three_partitions_and_other_graphs_and_not_part_of_the_paper() -> None:

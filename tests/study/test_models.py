@@ -79,13 +79,11 @@ def test_geometry_is_the_difference_on_the_same_draws(store: Store) -> None:
     text = models.models_markdown(scores, SEEDS)
     assert "| sage |" in text
     assert "Propagated minus raw" in text
-    assert set(models.tidy(scores, SEEDS).method) == {"local", "fedavg+cnll", "pace"}
 
 
 def test_an_empty_store_has_tables_without_rows(tmp_path: Path) -> None:
     scores = score_cells(Store(tmp_path))
     assert models.model_scores(scores, SEEDS).empty
-    assert models.tidy(scores, SEEDS).empty
     assert "Propagated" not in models.models_markdown(scores, SEEDS)
 
 

@@ -122,7 +122,7 @@ def test_every_label_is_held_out_where_it_weighs() -> None:
     first, second = method.rehearse(local, {}, graphs[0], federation)
     assert first.held_out.equal(graphs[0].val)
     assert second.held_out.equal(graphs[0].train)
-    assert set(method.outcome(federation).models) == {"train", "val", "all"}
+    assert set(method.played(federation)[0].models) == {"train", "val", "all"}
 
 
 def test_rows_beside_features_and_settings_of_a_cell() -> None:

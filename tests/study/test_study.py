@@ -88,7 +88,7 @@ def test_a_killed_study_resumes_to_the_same_tables_byte_for_byte(
     assert found["computed"] > 0
     undisturbed = files(folder, "tables", "figures")
     resumed = files(tmp_path, "tables", "figures")
-    assert {"tables/main.md", "tables/rank.parquet", "figures/rank.pdf"} < set(resumed)
+    assert {"tables/main.md", "tables/rank.csv", "figures/rank.pdf"} < set(resumed)
     assert resumed == {name: undisturbed[name] for name in resumed}
     assert not (tmp_path / "cells" / JOURNAL).exists()
 
@@ -280,7 +280,7 @@ def test_two_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> N
     store = Store(tmp_path)
     store.write(north, trial(), epochs=None, device="cpu")
     store.fold()
-    assert run.missing([north, south], store, run.How()) == [south]
+    assert [store.has(each, None) for each in (north, south)] == [True, False]
 
 
 def test_missing_data_is_said_and_not_run() -> None:
@@ -523,13 +523,10 @@ def test_tidy_rows_hold_both_numbers() -> None:
 def test_every_format_is_written_and_readable(folder: Path) -> None:
     import csv
 
-    import pyarrow.parquet
-
     for stem in ("main", "rank", "ablation", "communication", "fairness", "resolver", "macro-f1"):
         text = (folder / "tables" / f"{stem}.csv").read_text()
         rows = list(csv.DictReader(text.splitlines()))
-        table = pyarrow.parquet.read_table(folder / "tables" / f"{stem}.parquet")
-        assert len(rows) == table.num_rows > 0
+        assert rows
     for name in ("rank", "transfer", "alpha", "bytes"):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
@@ -570,7 +567,7 @@ def test_seeds_are_computed_together_where_the_same_of_them_is_missing(tmp_path:
         for method in ("local", "pace")
     ]
     how = run.How(epochs=5)
-    groups = run._with_seeds(run._by_place(cells[1:]))
+    groups = run.with_seeds(run.by_place(cells[1:]))
     assert [len(group) for group in groups] == [1, 4]
     together, apart = Store(tmp_path / "together"), Store(tmp_path / "apart")
     run.compute(cells, together, how)

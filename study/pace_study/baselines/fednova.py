@@ -20,10 +20,9 @@ class FedNova(FedAvg):
 
     W = W_0 + τ Σ_i p_i (W_i - W_0) / a_i,   τ = Σ_i p_i a_i
 
-    a_i is what a client's steps amount to. Where all take the same steps, this is FedAvg of the
-    same local models, so the paper's gap to FedAvg comes from the local solver: plain SGD at the
-    shared rate (the default) fits its FedNova on Cora and CiteSeer, before and after CNLL.
-    `FedNova(momentum=0.9)` is the official launch line.
+    a_i counts a client's steps. Where all take the same steps, this is FedAvg of the same local
+    models, so the paper's gap to FedAvg comes from the local solver: plain SGD at the shared rate fits
+    its FedNova on Cora and CiteSeer, before and after CNLL.
     """
 
     tensors: ClassVar[Mapping[str, str]] = {
@@ -31,17 +30,14 @@ class FedNova(FedAvg):
         "amount": "how much your client trained",
     }
 
-    momentum: float = 0.0
-
     @property
     def recipe(self) -> Recipe:
-        return Recipe(optimiser="sgd", momentum=self.momentum)
+        return Recipe(optimiser="sgd")
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         # A client without training nodes takes no step.
         steps = federation.recipe.epochs if graph.train.any() else 0
-        amount = torch.tensor([normaliser(steps, self.momentum)])
-        return {**super().share(local, graph, federation), "amount": amount}
+        return super().share(local, graph, federation) | {"amount": torch.tensor([float(steps)])}
 
     def check(self, upload: Message, federation: Federation) -> None:
         super().check(upload, federation)
@@ -65,12 +61,3 @@ class FedNova(FedAvg):
         step = super().answer(total, federation)
         tau = float(total["amount"] / total["nodes"])
         return {name: value - tau * step[name] for name, value in federation.start.items()}
-
-
-def normaliser(steps: int, momentum: float) -> float:
-    """a: the sum over steps of the weight c = ρ c + 1 with which a gradient enters the displacement."""
-    weight, amount = 0.0, 0.0
-    for _ in range(steps):
-        weight = momentum * weight + 1
-        amount += weight
-    return amount

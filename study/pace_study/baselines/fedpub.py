@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -14,7 +14,6 @@ from pace.graph import Graph
 from pace.models import Model
 from pace.params import Params
 from pace.protocol import Federation
-from pace.training import Recipe
 from pace_study.baselines.masked import Headed, Masked, MaskedMixing, only_gcn
 
 BLOCKS, BLOCK_NODES, INSIDE = 5, 100, 0.1  # the proxy graph: a random partition graph, p_out = 0
@@ -29,22 +28,15 @@ class FedPub(MaskedMixing):
     e_i is the mean over a random proxy graph, agreed by seed, of the layer below the head. Masks are
     trained with the weights and stay at home: the release sends them too, but no receiver reads them.
 
-    Readings. The released penalties, an L1 norm of the masks and a proximal norm from the second
-    round on, are computed on detached tensors and move no gradient; so `mask_l1` is 0 here. With
-    1e-3, which the FED-PUB paper writes, Cora falls to 72.5, where the paper has 77.4. The backbone
-    is the release's, two masked convolutions and a masked linear head, and τ = 10 (OpenFGL's) fits.
+    The released penalties, an L1 norm of the masks and a proximal norm from the second round on, are
+    computed on detached tensors and move no gradient: there are none here. With the 1e-3 that the
+    FED-PUB paper writes, Cora falls to 72.5, where the paper has 77.4. The backbone is the release's,
+    two masked convolutions and a masked linear head, and τ = 10 (OpenFGL's) fits.
     """
 
     needs: ClassVar[str] = "it mixes clients whose models act alike"
     tensors: ClassVar[Mapping[str, str]] = {"embedding": "mean activation of your nodes"}
     signature: ClassVar[str] = "embedding"
-
-    mask_l1: float = 0.0
-
-    @property
-    def recipe(self) -> Recipe:
-        penalty = MaskNorm(self.mask_l1) if self.mask_l1 else None
-        return replace(super().recipe, penalty=penalty)
 
     def network(self, model: Model) -> Masked:
         return Masked(Headed.on(only_gcn(model, "FedPub")))
@@ -52,19 +44,6 @@ class FedPub(MaskedMixing):
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         seen = federation.network(local, proxy(federation))
         return super().share(local, graph, federation) | {"embedding": seen.outputs[-2].mean(0)}
-
-
-@dataclass(frozen=True)
-class MaskNorm:
-    """weight · Σ |m|."""
-
-    weight: float
-
-    def __call__(
-        self, params: Params, start: Params, outputs: tuple[Tensor, ...], labels: Tensor
-    ) -> Tensor:
-        norms = [value.abs().sum() for name, value in params.items() if name.endswith(".mask")]
-        return self.weight * torch.stack(norms).sum()
 
 
 @lru_cache(maxsize=1)

@@ -13,15 +13,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import (
-    cosine_similarity,
-    cross_entropy,
-    gelu,
-    kl_div,
-    layer_norm,
-    mse_loss,
-    normalize,
-)
+from torch.nn import functional
 
 from pace.gates import Gate, Mixture
 from pace.graph import Graph
@@ -97,7 +89,7 @@ class Spire(Rival):
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         labels = targets(graph.training_labels, federation.model.classes)
-        means = normalize(labels.T @ graph.x[graph.train])
+        means = functional.normalize(labels.T @ graph.x[graph.train])
         return {"prototypes": means, "entropy": degree_entropy(graph)}
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
@@ -115,7 +107,7 @@ class Spire(Rival):
             noise = torch.randn(len(labels), NOISE, generator=random)
             rows = denoised(generator, noise, centre[labels])
             rows = rows + JITTER * torch.randn(rows.shape, generator=random)
-            called = (normalize(rows) @ normalize(centre).T).argmax(1)
+            called = (functional.normalize(rows) @ functional.normalize(centre).T).argmax(1)
             graphs.append(joined_to_nearest(rows, called, NEIGHBOURS))
         model, recipe = federation.model, Recipe(self.epochs)
         start = model.start(federation.seed)
@@ -136,7 +128,7 @@ class Spire(Rival):
 
         def loss(params: Params) -> Tensor:
             noise = torch.randn(len(labels), NOISE, generator=random)
-            return mse_loss(mean @ denoised(params, noise, centre[labels]), centre)
+            return functional.mse_loss(mean @ denoised(params, noise, centre[labels]), centre)
 
         return minimised(start, loss, self.steps, Recipe(rate=1e-3, decay=0.0))
 
@@ -157,9 +149,9 @@ def denoised(params: Params, noise: Tensor, condition: Tensor) -> Tensor:
     """Features from noise in some residual steps, each told the class's prototype and its number."""
     hidden, told = noise @ params["in"].T, condition @ params["condition"].T
     for time in params["time"]:
-        seen = layer_norm(hidden, (WIDTH,)) + told + time
-        hidden = hidden + gelu(seen) @ params["step"].T
-    return (layer_norm(hidden, (WIDTH,)) @ params["out"].T).tanh()
+        seen = functional.layer_norm(hidden, (WIDTH,)) + told + time
+        hidden = hidden + functional.gelu(seen) @ params["step"].T
+    return (functional.layer_norm(hidden, (WIDTH,)) @ params["out"].T).tanh()
 
 
 def joined_to_nearest(rows: Tensor, labels: Tensor, neighbours: int) -> Graph:
@@ -207,9 +199,9 @@ class Ghost(Rival):
 
         def loss(params: Params) -> Tensor:
             made = generate(params, torch.randn(len(rows), NOISE, generator=random), labels)
-            told = kl_div(made.log_softmax(1), rows.softmax(1), reduction="batchmean")
+            told = functional.kl_div(made.log_softmax(1), rows.softmax(1), reduction="batchmean")
             apart = (made - rows).square().sum(1).mean()
-            return 1 - cosine_similarity(made, rows).mean() + 0.05 * told + 0.05 * apart
+            return 1 - functional.cosine_similarity(made, rows).mean() + 0.05 * told + 0.05 * apart
 
         if not len(rows):
             return start
@@ -235,7 +227,9 @@ class Ghost(Rival):
                 for _ in range(PASS_STEPS):
                     optimiser.slope.zero_()
                     with torch.enable_grad():
-                        cross_entropy(gcn.forward(params, field).logits, labels).backward()
+                        functional.cross_entropy(
+                            gcn.forward(params, field).logits, labels
+                        ).backward()
                     held = 2 * (optimiser.values * weight - pull)
                     optimiser.slope.add_(held, alpha=self.retention)
                     optimiser.step()
@@ -294,12 +288,12 @@ class Dense(FedAvg):
 
         def apart(student_logits: Tensor, teacher: Tensor) -> Tensor:
             logs = student_logits.log_softmax(1), teacher.log_softmax(1)
-            return kl_div(*logs, reduction="batchmean", log_target=True)
+            return functional.kl_div(*logs, reduction="batchmean", log_target=True)
 
         def unknown(noise: Tensor) -> Tensor:
             rows = generate(generator, noise, labels)
             teacher = taught(rows)
-            return cross_entropy(teacher, labels) - apart(logits(student, rows), teacher)
+            return functional.cross_entropy(teacher, labels) - apart(logits(student, rows), teacher)
 
         def unlearnt(rows: Tensor, teacher: Tensor) -> Tensor:
             return apart(logits(student, rows), teacher)

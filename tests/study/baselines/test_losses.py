@@ -10,7 +10,6 @@ from torch import Tensor
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Penalty
 from pace_study.baselines import fedtad as distillation
-from pace_study.baselines.fedpub import MaskNorm
 from pace_study.baselines.fedrcl import RelaxedContrast, extremes
 
 EXACT = torch.float64
@@ -53,15 +52,6 @@ def test_the_proximal_term() -> None:
     assert float(loss(at)) == pytest.approx(0.15 * float(((at - start["w"]) ** 2).sum()))
     torch.testing.assert_close(gradient(loss, at), slopes(loss, at), rtol=1e-6, atol=1e-8)
     assert not gradient(loss, start["w"]).any()
-
-
-def test_the_norm_of_masks_touches_masks_only() -> None:
-    def loss(value: Tensor) -> Tensor:
-        return MaskNorm(1e-3)({"0.mask": value[:2], "0.weight": value[2:]}, {}, (), LABELS)
-
-    at = drawn(4, 3)
-    assert float(loss(at)) == pytest.approx(1e-3 * float(at[:2].abs().sum()))
-    torch.testing.assert_close(gradient(loss, at), slopes(loss, at), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
