@@ -28,8 +28,6 @@ class Value:
     """`best`, `second` or `absent`."""
     below: str = ""
     """A smaller second line; in brackets where there is one line only."""
-    tone: str = ""
-    """Of that line on a page: `good`, `bad`."""
     share: float | None = None
     """From 0 to 1: drawn as a bar on a page."""
 
