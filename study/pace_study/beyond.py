@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -68,12 +69,10 @@ class Beyond:
                 dict(iter(_unseen(of_part(self.scores, part, self.seeds, [each])).groupby(SETTING)))
                 for each in (row, PACE)
             )
-            for dataset in part.datasets:
-                for clients in part.clients:
-                    place = dataset, part.partition, clients
-                    if place in ours and place in pace:
-                        name = f"{title(dataset)}, {part.partition}, C = {clients}"
-                        lines[name] = {"setting": name, **_setting(ours[place], pace[place])}
+            for place in product(part.datasets, [part.partition], part.clients):
+                if place in ours and place in pace:
+                    name = f"{title(place[0])}, {place[1]}, C = {place[2]}"
+                    lines[name] = {"setting": name, **_setting(ours[place], pace[place])}
         return pd.DataFrame.from_dict(lines, orient="index")
 
     def lines(self, rows: Iterable[Row] | Mapping[str, Row]) -> pd.DataFrame:

@@ -96,7 +96,6 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._trials: dict[Cell, Trial] = {}
 
     def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
         return Store, (self.folder,)  # another process reads the files for itself
@@ -113,9 +112,7 @@ class Store:
 
     def read(self, cell: Cell) -> Trial | None:
         """The stored result, or None."""
-        if cell not in self._trials and cell in self.rows:
-            self._trials[cell] = _trial(self.rows[cell])
-        return self._trials.get(cell)
+        return _trial(self.rows[cell]) if cell in self.rows else None
 
     def write(self, cell: Cell, trial: Trial, *, epochs: int | None, device: str) -> None:
         """Append a cell to the journal, durably."""
@@ -130,7 +127,6 @@ class Store:
             file.write(b"\n" + json.dumps(row).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        self._trials.pop(cell, None)
         if "rows" in self.__dict__:
             self.rows[cell] = row
 
@@ -250,8 +246,6 @@ def confusions(counts: Any, clients: int) -> np.ndarray[Any, Any]:
 def _read(path: Path) -> list[Stored]:
     try:
         table = parquet.read_table(path)
-        if "ece" not in table.column_names:
-            table = table.append_column("ece", arrow.nulls(len(table), SCHEMA.field("ece").type))
         if absent := set(SCHEMA.names) - set(table.column_names):
             raise ValueError(f"it has no {', '.join(sorted(absent))}")
         rows: list[Stored] = table.select(SCHEMA.names).cast(SCHEMA).to_pylist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,6 @@ from pace_study.cell import Store
 from pace_study.claims import judge_claims
 from pace_study.figures import draw_figures, ranks_figure, save_figure
 from pace_study.membership import add_membership, read_membership
-from pace_study.records import title
 from pace_study.scores import score_cells
 from pace_study.study import CORE, FIELD, LABELS_CORE, REFERENCES, Part, Row
 
@@ -120,13 +118,12 @@ class Outcome:
             yield "models.md", models.models_markdown(self.scores, self.seeds)
 
     def show(self, console: Console) -> None:
-        """Each part's table in the terminal, a column for each dataset's first metric."""
-        for part, numbers in self.numbers.items():
-            known = set(numbers.dataset)
-            part = replace(part, datasets=tuple(d for d in part.datasets if title(d) in known))
-            for table in tables.part_tables(part, numbers, tables.show_ours):
-                table.show(console)
-        found = []
+        """Each part's table in the terminal, then summaries of what is beyond the paper."""
+        found = [
+            table
+            for part, numbers in self.numbers.items()
+            for table in tables.part_tables(part, numbers, tables.show_ours)
+        ]
         for name, (settings, core) in self.draws.items():
             asked = [part for part in self.parts if part.name.split("-")[0] == name]
             found.append(field.summary_table(settings, core))
@@ -135,10 +132,8 @@ class Outcome:
         if self._asked("models"):
             found.append(models.model_table(self.scores, self.seeds))
             found.append(models.geometry_table(self.scores, self.seeds))
-        if self._beyond and (aims := beyond.duo_aims(self.beyond)):
-            aims += beyond.ridge_aims(self.beyond)
-            found.append(beyond.aims_table("What pace-duo and the closed form set out to do", aims))
-            found.append(beyond.duo_tables(self.beyond)[2])
+        if self._beyond and len(self.beyond.settings()):
+            found += beyond.duo_tables(self.beyond)[::2]
         for table in _filled(found):
             table.show(console)
 

@@ -15,7 +15,7 @@ from pace.protocol import SEEDS
 from pace_study.scores import SCORES, Draws, of_part, of_rows, student_t
 from pace_study.study import (
     CITATION,
-    FAMILIES,
+    OWN,
     PARTS,
     REDRAW_SEEDS,
     REDRAWS,
@@ -94,15 +94,9 @@ def known_draws(scores: pd.DataFrame, seeds: Sequence[int]) -> dict[Key, Draws]:
     ]
     known: dict[Key, Draws] = {}
     metrics = [*SCORES, *SHARES[:2]]
-    for part in (part for part in PARTS.values() if part.name.split("-")[0] == FAMILIES[0]):
-        found = of_rows(
-            here[
-                (here.partition == part.partition)
-                & (here.clients == part.clients[0])
-                & here.dataset.isin(part.datasets)
-            ],
-            part.rows,
-        )
+    for part in (PARTS[name] for name in OWN if name.startswith("masks")):
+        setting = (here.partition == part.partition) & (here.clients == part.clients[0])
+        found = of_rows(here[setting & here.dataset.isin(part.datasets)], part.rows)
         groups = found.groupby(["dataset", "label", "data_seed"])
         means = groups[metrics].mean()[groups.size() == len(chosen)]
         for (dataset, label), draws in means.groupby(level=[0, 1]):
@@ -130,12 +124,8 @@ def beside(records: pd.DataFrame, redrawn: Redrawn) -> pd.DataFrame:
         own, other = (*row, partition, clients), (*row, "louvain", 10)
         found.append((redrawn.get(own) or redrawn.get(other), own not in redrawn))
     table["spread"], table["borrowed"] = zip(*found, strict=True) if found else ((), ())
-    table["within_draws"] = [
-        _within(*row)
-        for row in zip(
-            table.difference, table["std"], table.published_std, table.spread, strict=True
-        )
-    ]
+    columns = (table[name] for name in ("difference", "std", "published_std", "spread"))
+    table["within_draws"] = [_within(*row) for row in zip(*columns, strict=True)]
     return table
 
 
@@ -149,11 +139,9 @@ def _within(difference: float, ours: float, theirs: float, draws: Draws | None) 
 
 
 def tidy(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a number, ours and the paper's, for CSV and Parquet."""
-    own = [
-        draws if draws is not None and not borrowed else None
-        for draws, borrowed in zip(table.spread, table.borrowed, strict=True)
-    ]
+    """One row a number, ours and the paper's, for CSV."""
+    pairs = zip(table.spread, table.borrowed, strict=True)
+    own = [None if borrowed else draws for draws, borrowed in pairs]
     return table.drop(columns=["spread", "borrowed", "within_draws"]).assign(
         draws=[len(each.values) if each else 0 for each in own],
         draws_mean=[each.mean if each else None for each in own],

@@ -255,8 +255,8 @@ REDRAWN: dict[str, tuple[tuple[Row, ...], tuple[str, ...]]] = {
 for name, (rows, datasets) in REDRAWN.items():
     own = "masks" if name == "main" else f"masks-{name}"
     head = f"{PARTS[name].title}: masks redrawn"
-    setting = {"datasets": datasets, "data_seeds": DRAWS, "most_seeds": REDRAW_SEEDS}
-    PARTS[own] = replace(PARTS[name], name=own, table="", title=head, rows=rows, **setting)
+    part = replace(PARTS[name], name=own, table="", title=head, rows=rows, datasets=datasets)
+    PARTS[own] = replace(part, data_seeds=DRAWS, most_seeds=REDRAW_SEEDS)
 OTHERS = ("-heterophilous", "-twitch")
 SKEWED = ("-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05")
 for family, rows, places in (
