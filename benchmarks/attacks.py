@@ -4,8 +4,8 @@
 
 Ten clients; the first one to three lie, and the seven who never do are scored on their own test
 nodes. Then one liar plants a backdoor (see backdoor.py). Every message goes through bytes and is
-admitted as the server would. Writes tables/backdoors.md, tables/attacks.md and figures/attacks.png,
-which docs/attacks.md explains.
+admitted as the server would. Writes tables/backdoors.md and tables/attacks.md, which docs/attacks.md
+explains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
@@ -33,11 +32,7 @@ from pace.reports import READINGS, Table
 from pace.runtimes.simulation import evaluate
 from pace.task import accuracy, pooled
 from pace.training import train_cohort
-from pace_study.figures import save_figure
 from pace_study.tables import write_tables
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CLIENTS, MOST = 10, 3
 RULES: dict[str, Method] = {"paper": Pace(), "limited": Limited()}
@@ -153,28 +148,6 @@ def attack_table(scores: pd.DataFrame) -> Table:
     return Table.of("", ["Attack", "Liars", *RULES], rows, names=2, words=0)
 
 
-def figure(scores: pd.DataFrame) -> Figure:
-    """A panel for each attack: accuracy by number of liars, a colour for each rule."""
-    from matplotlib import pyplot
-
-    drawn, axes = pyplot.subplots(1, len(ATTACKS), figsize=(13, 3.4), sharey=True)
-    for axis, attack in zip(axes, ATTACKS, strict=True):
-        chosen = scores.loc[["none", attack]]
-        liars = chosen.index.get_level_values("liars")
-        for colour, rule in zip(("C0", "C1"), RULES, strict=True):
-            for reading, line, word in (("adopted", "-", "gate"), ("external", ":", "always")):
-                values, label = chosen[rule, reading], f"{rule}, {word}"
-                axis.plot(liars, values, line, marker="o", markersize=3, color=colour, label=label)
-        local = scores.loc["none", 0]["paper", "local"]
-        axis.axhline(local, color="grey", linestyle="--", linewidth=0.8, label="Local")
-        axis.set(title=attack, xlabel="liars of 10", xticks=range(MOST + 1))
-    axes[0].set_ylabel("honest accuracy (%)")
-    handles, labels = axes[0].get_legend_handles_labels()
-    drawn.legend(handles, labels, loc="lower center", ncol=5, frameon=False, fontsize=7)
-    drawn.tight_layout(rect=(0, 0.07, 1, 1))
-    return drawn
-
-
 # --- backdoors ----------------------------------------------------------------------------------
 
 PLACES = (("synthetic", 3), ("synthetic", 10), ("cora", 10))
@@ -263,7 +236,6 @@ def backdoor_table(seeds: Sequence[int], methods: Sequence[str] = METHODS) -> Ta
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", default="cora", help="of the attacks by updates")
     parser.add_argument(
         "--methods", default=",".join(METHODS), help="against backdoors; empty: none"
     )
@@ -271,13 +243,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("results"))
     given = parser.parse_args(words)
     torch.set_num_threads(1)
-    dataset, seeds = load(given.data), SEEDS[: given.seeds]
+    dataset, seeds = load("cora"), SEEDS[: given.seeds]
     if given.methods:
         table = backdoor_table(seeds, given.methods.split(","))
         write_tables(given.out, "backdoors", [table])
     scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, seeds)
     write_tables(given.out, "attacks", [attack_table(scores)])
-    save_figure(figure(scores), given.out / "figures" / "attacks")
 
 
 if __name__ == "__main__":
