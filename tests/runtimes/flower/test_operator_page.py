@@ -30,7 +30,7 @@ def test_the_commands_of_the_page_run_in_order(tmp_path: Path) -> None:
         if block.mark("run by") == HERE
         for line in block.text.splitlines()
     ]
-    assert len(lines) == 15
+    assert len(lines) == 14
     try:
         for line in lines:
             obey(here, line)
