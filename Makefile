@@ -66,7 +66,7 @@ load: .venv/dev
 	$(BIN)/python benchmarks/load.py
 
 # A million inputs to every reader of bytes from outside, in eight minutes at most; then a million hostile
-# receivers against every gate, in about ten.
+# receivers against every gate, in about half an hour.
 fuzz: .venv/dev
 	$(PIP) --editable '.[fuzz]'
 	nice $(BIN)/python fuzz/run.py --runs 1050000 --seconds 480

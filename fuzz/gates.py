@@ -5,8 +5,8 @@
 A draw is a receiver: logits of Local and of one or two Externals on a few nodes, some of which are
 validation nodes. Externals are made to confuse arithmetic: huge and nearly equal over the classes,
 denormal, infinite, one class at 1e38, equal rows, next to Local. The weights come from CNLL, the
-mixture, the guarded mixture, or from nowhere: the promise must hold for any. Receivers are drawn and
-judged many at once; each is calibrated alone, by the gates that methods use. Prints, as JSON, how
+mixture, the guarded mixture, or from nowhere: the promise must hold for any. Every receiver goes to
+every gate, as methods call it: CNLL takes many at once, the others each alone. Prints, as JSON, how
 many draws each gate had and how many of its choices would have harmed without the promise.
 """
 
@@ -16,15 +16,20 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pace.gates import Weights, mix, no_worse_than_local
+from pace.gates import Gate, Weights, cnll, mix, no_worse_than_local, weigh_receivers
+from pace.gates import gate as guards
 from pace.methods import Pace, PaceFull
 from pace_study.baselines.duo import PaceDuo
 
@@ -32,6 +37,8 @@ Array = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 Random = np.random.Generator
 TOGETHER = 250  # receivers that are drawn and judged at once
+FEWEST = 1, 12  # nodes: below ten validation nodes the guard has no folds to look at
+REPORTED = 20_000  # draws after which it says how far it is
 SLACK = 1e-12  # of two float64 sums that are added up differently
 
 
@@ -42,6 +49,10 @@ class Receiver:
     sets: list[Tensor]
     validation: Tensor
     labels: Tensor
+
+    @cached_property
+    def validated(self) -> list[Tensor]:
+        return [logits[self.validation] for logits in self.sets]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,43 +156,55 @@ def drawn(
     return Receivers([local, *externals], random.random(shape[:2]) < 0.8, labels)
 
 
-def cnll(receiver: Receiver, random: Random) -> Weights:
-    return Pace().gate(_validated(receiver)[:2], receiver.labels)
+Chooser = Callable[[Sequence[Receiver], Random], list[Weights]]
 
 
-def mixture(receiver: Receiver, random: Random) -> Weights:
-    return PaceDuo(level=1.0).gate(_validated(receiver), receiver.labels)
+def by(gate: Gate) -> Chooser:
+    """As methods call it; CNLL weighs one External."""
+    most = 2 if gate is cnll else None
+
+    def choose(receivers: Sequence[Receiver], random: Random) -> list[Weights]:
+        return weigh_receivers(gate, [(each.validated[:most], each.labels) for each in receivers])
+
+    return choose
 
 
-def guard(receiver: Receiver, random: Random) -> Weights:
-    return PaceDuo(level=0.5).gate(_validated(receiver), receiver.labels)
-
-
-def chance(receiver: Receiver, random: Random) -> Weights:
-    """What a job proposes by default: accuracy may not fall by more than chance."""
-    return PaceFull().gate(_validated(receiver), receiver.labels)
-
-
-def nobody(receiver: Receiver, random: Random) -> Weights:
+def nobody(receivers: Sequence[Receiver], random: Random) -> list[Weights]:
     """Weights that no gate would choose, some of them no weights at all."""
     odd = [0.0, 1.0, 0.5, -1.0, 2.0, 1e-45, 1e38, 1e300, np.inf, np.nan, random.random()]
-    return tuple(odd[place] for place in random.integers(0, len(odd), len(receiver.sets)))
+    places = (random.integers(0, len(odd), len(receiver.sets)) for receiver in receivers)
+    return [tuple(odd[place] for place in those) for those in places]
 
 
-def _validated(receiver: Receiver) -> list[Tensor]:
-    return [logits[receiver.validation] for logits in receiver.sets]
-
-
-Chooser = Callable[[Receiver, Random], Weights]
 CHOOSERS: dict[str, Chooser] = {
-    "cnll": cnll, "mixture": mixture, "guard": guard, "chance": chance, "nobody": nobody,
-}  # fmt: skip
-SHARES = {"cnll": 0.35, "mixture": 0.15, "guard": 0.015, "chance": 0.015, "nobody": 0.47}
-"""Of the draws. A bisection takes half a millisecond, Newton's method two, ten folds of it ten."""
-FEWEST = {
-    "guard": 12,
-    "chance": 12,
-}  # nodes: below ten validation nodes the guard has no folds to look at
+    "cnll": by(Pace().gate),
+    "mixture": by(PaceDuo(level=1.0).gate),
+    "guard": by(PaceDuo(level=0.5).gate),
+    "chance": by(PaceFull().gate),  # what a job proposes by default
+    "nobody": nobody,
+}
+
+
+def shared() -> ExitStack:
+    """Guards that differ in their level alone ask for one mixture, and its folds, of a receiver."""
+    stack = ExitStack()
+    for name in ("weigh", "held_out"):
+        stack.enter_context(patch.object(guards, name, remembered(getattr(guards, name))))
+    return stack
+
+
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """With a memory of the last receivers, by the labels' tensor."""
+    known: dict[int, tuple[Tensor, Any]] = {}
+
+    def again(sets: Sequence[Tensor], labels: Tensor, *others: object) -> Any:
+        if id(labels) not in known:
+            if len(known) >= TOGETHER:
+                known.clear()
+            known[id(labels)] = labels, function(sets, labels, *others)
+        return known[id(labels)][1]
+
+    return again
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -205,12 +228,13 @@ def harmful(logits: Array, of: Receivers) -> Flags:
     return ~(sound & (risks(logits, of) <= local + SLACK * (1 + local)))
 
 
-def judged(of: Receivers, choose: Chooser, random: Random) -> tuple[int, int]:
+def judged(
+    of: Receivers, receivers: Sequence[Receiver], choices: Sequence[Weights]
+) -> tuple[int, int]:
     """How many would be harmed by what was chosen, and how many by what the promise makes of it."""
     logits: tuple[list[Tensor], list[Tensor]] = ([], [])  # as chosen, as promised
     changed: tuple[list[bool], list[bool]] = ([], [])
-    for receiver in of:
-        chosen = choose(receiver, random)
+    for receiver, chosen in zip(receivers, choices, strict=True):
         sets = receiver.sets[: len(chosen)]
         promised = no_worse_than_local(sets, chosen, receiver.validation, receiver.labels)
         for place, weights in enumerate((chosen, promised)):
@@ -225,32 +249,33 @@ def judged(of: Receivers, choose: Chooser, random: Random) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=1_000_000)
+    parser.add_argument("--draws", type=int, default=1_000_000, help="of receivers, for each gate")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("gates", nargs="*", help=f"of {', '.join(SHARES)}; all if none is named")
+    parser.add_argument("gates", nargs="*", help=f"of {', '.join(CHOOSERS)}; all if none is named")
     given = parser.parse_args()
     torch.set_num_threads(1)
     began, random = time.process_time(), np.random.default_rng(given.seed)
-    counts = {}
-    for name, share in SHARES.items():
-        if given.gates and name not in given.gates:
-            continue
-        size, started = round(share * given.draws), time.process_time()
-        harmed = np.zeros(2, dtype=int)
-        for place in range(0, size, TOGETHER):
-            receivers = drawn(random, min(TOGETHER, size - place), fewest=FEWEST.get(name, 1))
-            harmed += judged(receivers, CHOOSERS[name], random)
-        counts[name] = {
-            "draws": size,
-            "harmful without": int(harmed[0]),
-            "broken": int(harmed[1]),
-            "seconds": round(time.process_time() - started, 1),
-        }
-        print(json.dumps({name: counts[name]}), file=sys.stderr, flush=True)
-    print(json.dumps(counts | {"seconds": round(time.process_time() - began, 1)}))
-    sys.exit(any(count["broken"] for count in counts.values()))
+    names = given.gates or list(CHOOSERS)
+    harmed, seconds = np.zeros((len(names), 2), dtype=int), np.zeros(len(names))
+    for done in range(0, given.draws, TOGETHER):
+        fewest = FEWEST[done // TOGETHER % len(FEWEST)]
+        of = drawn(random, min(TOGETHER, given.draws - done), fewest=fewest)
+        receivers = list(of)
+        for place, name in enumerate(names):
+            started = time.process_time()
+            harmed[place] += judged(of, receivers, CHOOSERS[name](receivers, random))
+            seconds[place] += time.process_time() - started
+        if done % REPORTED == 0:
+            print(f"{done:,}, broken {harmed[:, 1].tolist()}", file=sys.stderr, flush=True)
+    counts: dict[str, object] = {
+        name: {"harmful without": without, "broken": broken, "seconds": round(took, 1)}
+        for name, (without, broken), took in zip(names, harmed.tolist(), seconds, strict=True)
+    }
+    counts |= {"draws": given.draws, "seconds": round(time.process_time() - began, 1)}
+    print(json.dumps(counts))
+    sys.exit(bool(harmed[:, 1].any()))
 
 
 if __name__ == "__main__":
-    with torch.inference_mode():
+    with torch.inference_mode(), shared():
         main()

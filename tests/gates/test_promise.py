@@ -60,8 +60,9 @@ def adopted(draw: gates.Receiver, chosen: Weights) -> Tensor:
 @pytest.mark.parametrize("kind", [each.__name__ for each in gates.KINDS])
 def test_whatever_was_chosen_is_finite_and_no_worse_than_local(kind: str, chooser: str) -> None:
     random = np.random.default_rng(11)
-    for draw in hostile(kind):
-        logits = adopted(draw, gates.CHOOSERS[chooser](draw, random))
+    receivers = hostile(kind)
+    for draw, chosen in zip(receivers, gates.CHOOSERS[chooser](receivers, random), strict=True):
+        logits = adopted(draw, chosen)
         assert torch.isfinite(logits).all()
         if logits is draw.sets[0]:
             continue
@@ -74,10 +75,22 @@ def test_whatever_was_chosen_is_finite_and_no_worse_than_local(kind: str, choose
 def test_the_set_is_hostile(chooser: str) -> None:
     """Without the promise many of these receivers would have been harmed."""
     random = np.random.default_rng(11)
-    receivers = gates.drawn(random, 60, kinds=(gates.tied, gates.multiple, gates.one_class))
-    without, broken = gates.judged(receivers, gates.CHOOSERS[chooser], random)
+    of = gates.drawn(random, 60, kinds=(gates.tied, gates.multiple, gates.one_class))
+    receivers = list(of)
+    without, broken = gates.judged(of, receivers, gates.CHOOSERS[chooser](receivers, random))
     assert without >= 3
     assert broken == 0
+
+
+def test_gates_choose_alike_where_they_share_a_receivers_mixture() -> None:
+    random = np.random.default_rng(5)
+    receivers = list(gates.drawn(random, 30, fewest=12))
+    for name in ("mixture", "guard", "chance"):
+        alone = gates.CHOOSERS[name](receivers, random)
+        with gates.shared():
+            for other in ("mixture", "guard", "chance"):
+                gates.CHOOSERS[other](receivers, random)
+            assert gates.CHOOSERS[name](receivers, random) == alone
 
 
 def test_the_judge_sees_harm_and_a_local_that_is_only_equal() -> None:

@@ -131,7 +131,9 @@ def minimisers(problems: Problems, start: Tensor | None = None) -> Tensor:
         while (outward := (weights == 0) & (step < 0)).any():
             free &= ~outward
             step = newton(gradient, hessian, free)
-        lower = descended(problems, weights, step, (gradient * step).sum(1), going)
+        slope = (gradient * step).sum(1)
+        going &= slope < 0  # else rounding has spoilt the Hessian
+        lower = descended(problems, weights, step, slope, going)
         going &= (lower != weights).any(1)
         weights = lower
     return weights

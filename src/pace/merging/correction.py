@@ -13,8 +13,8 @@ POWERS = 4  # of the matrix in a round; more would drown weak directions in roun
 ROUNDS = 4  # after each of which the answer is checked; trained updates take one to four
 TOLERANCE = 1e-9  # of the residual, against the gap that separates the wanted from the rest
 ROUNDING = 1e-12  # of a sum of squares, generously
-LONGEST = 1.5  # times the median column of one's own update
-ENOUGH = 0.03  # share of the validation nodes that see a column: evidence enough for the longest
+LONGEST = 1.25  # times the median column of one's own update
+ENOUGH = 0.05  # share of the validation nodes that see a column: evidence enough for the longest
 
 
 def correction(
@@ -142,7 +142,7 @@ def seen(rows: Tensor) -> Tensor:
 def column_factors(correction: Tensor, own: Tensor, share_seen: Tensor) -> Tensor:
     """What each column is multiplied by, in [0, 1], so that none is longer than its evidence allows.
 
-        ‖Γ_c‖ · factor_c ≤ 1.5 · median_k ‖U_k‖ · min(1, seen_c / 3 %)
+        ‖Γ_c‖ · factor_c ≤ 1.25 · median_k ‖U_k‖ · min(1, seen_c / 5 %)
 
     U is the receiver's own update, its median over columns that the receiver sees: no other site can
     raise it. Where the receiver sees nothing or learnt nothing, nothing is taken.

@@ -155,6 +155,8 @@ class Limited(Pace):
     more than chance.
     """
 
+    version: ClassVar[int] = 2  # columns are shorter
+
     gate: Gate = Guarded(level=CHANCE)  # noqa: RUF009 - a frozen setting
 
     def adopt(
