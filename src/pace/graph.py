@@ -273,7 +273,8 @@ def coalesced(
         pairs, index, count = torch.unique(keys, return_inverse=True, return_counts=True)
         given = weights[keep].double().repeat(1 if directed else 2)
         means = (given.new_zeros(len(pairs)).index_add_(0, index, given) / count).float()
-    return torch.stack([pairs // max(1, nodes), pairs % max(1, nodes)]), means
+    del keys
+    return torch.stack([pairs // max(1, nodes), pairs.remainder_(max(1, nodes))]), means
 
 
 def _goes_both_ways(edges: Tensor, nodes: int, weights: Tensor | None) -> bool:
