@@ -37,7 +37,7 @@ MOST_LINES = {
     "jobs": 1_920,
     "merging": 950,
     "methods": 1_150,
-    "models": 2_310,
+    "models": 2_290,
     "protocol": 1_660,
     "reports": 1_150,
     "runtimes": 3_310,

@@ -208,7 +208,8 @@ class Graph:
         if self.x.device == torch.device(device):
             return self
         held = {field.name: getattr(self, field.name) for field in fields(self)}
-        parts = {name: part.to(device) for name, part in held.items() if isinstance(part, Tensor)}
+        tensors = {name: part for name, part in held.items() if isinstance(part, Tensor)}
+        parts: dict[str, Any] = {name: part.to(device) for name, part in tensors.items()}
         moved = replace(self, **parts)
         constants = {name: value for name, value in self._derived.items() if hasattr(value, "to")}
         moved._derived.update({name: value.to(device) for name, value in constants.items()})

@@ -84,19 +84,20 @@ class Network(Protocol):
 class Model(Network, Protocol):
     """A network that a federation can agree on: of known sizes, every weight with its geometry."""
 
+    widths: tuple[int, ...]
+    """Features, hidden widths, classes."""
+
     @property
     def title(self) -> str:
         """What it is called in a sentence, such as `graph attention network`."""
 
     @property
-    def widths(self) -> tuple[int, ...]:
-        """Features, hidden widths, classes."""
+    def features(self) -> int:
+        return self.widths[0]
 
     @property
-    def features(self) -> int: ...
-
-    @property
-    def classes(self) -> int: ...
+    def classes(self) -> int:
+        return self.widths[-1]
 
     @property
     def reads_weights(self) -> bool:
@@ -113,21 +114,6 @@ class Model(Network, Protocol):
         Any other parameter must be among a pass's `inputs`, or PACE refuses the model.
         """
 
-
-class Sized:
-    """What follows from a model's widths, and from its field and its pass."""
-
-    widths: tuple[int, ...]
-
-    @property
-    def features(self) -> int:
-        return self.widths[0]
-
-    @property
-    def classes(self) -> int:
-        return self.widths[-1]
-
-    def __call__(self: Any, params: Params, graph: Graph) -> Pass:
+    def __call__(self, params: Params, graph: Graph) -> Pass:
         expect_graph(graph)
-        seen: Pass = self.forward(params, self.field(graph))
-        return seen
+        return self.forward(params, self.field(graph))

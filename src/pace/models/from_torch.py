@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
+from pace.models.base import Drop, Field, Later, Model, Pass, Rows, identity
 from pace.params import Params
 
 NODES = 3  # of the graph on which a module is tried: unlike its number of edges
@@ -86,7 +86,7 @@ def from_torch(
 
 
 @dataclass(frozen=True)
-class TorchModel(Sized):
+class TorchModel(Model):
     """What `from_torch` makes. Equal names, sizes and structures are one model in a digest."""
 
     title: ClassVar[str] = "network of one's own"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
+from pace.models.base import Drop, Field, Later, Model, Pass, Rows, identity
 from pace.models.mapped import LOGITS, Excerpt, MappedGraph, digest_of
 from pace.models.operator import Operator, Product
 from pace.models.propagation import Places, at, chosen, features, reach, times_features
@@ -51,7 +51,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Layered(Sized):
+class Layered(Model):
     """A model that declares each `layer` and its `operator`; its settings are further fields."""
 
     title: ClassVar[str]
