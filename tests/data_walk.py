@@ -98,7 +98,7 @@ ONE_PROCESS = (
     Hop("pace.merging.moments:propagated", lambda a, r: f"one pass → moment of each weight's inputs: {size(r)}"),
     Hop("pace.protocol.wire:encode", lambda a, r: f"message → **upload, {size(r)}**"),
     Hop("pace.protocol.steps:merge", lambda a, r: f"{len(a['uploads'])} uploads → {len(r)} **returns, {size(r[0])}** each"),
-    Hop("pace.protocol.wire:read_numbers", lambda a, r: f"each frame → {numbers(r)}, all finite; up to 64 clients are a batch"),
+    Hop("pace.protocol.wire:batch_of", lambda a, r: f"frames → batches of up to 64 clients: {numbers(r)} here"),
     Hop("pace.merging.consensus:mean", lambda a, r: f"sums over clients → consensus Δ: {size(r)}"),
     Hop("pace.merging.correction:corrections", lambda a, r: f"Δ and each client's own update → correction P_r(Δ − own): {size(r)}"),
     Hop("pace.merging.correction:apply", lambda a, r: f"Local + correction → External: {numbers(r)}"),

@@ -172,7 +172,7 @@ FAULTS = {
     47: Fault(
         "A return with huge numbers, or with numbers for features that no node of the site has; a "
         "folder that holds such numbers",
-        "Beyond the uploads' bound Local stays; such features are not taken; the folder is refused",
+        "Beyond the uploads' bound Local stays; such features are not taken; the folder is made anew",
     ),
     48: Fault(
         "A backdoor in the rows or sums of a regression",

@@ -82,10 +82,7 @@ FIELD = (
     "settings that they are over; they compare the draws that all rows have. The command that adds one "
     "of your own:"
 )
-COMMAND = (
-    "pace reproduce field --methods local,alone,pace,package.module:Class --seeds 1 --datasets cora "
-    "--out results"
-)
+COMMAND = "pace run --methods package.module:Class --against field --dataset cora --out results"
 RECEIVER: tables.Columns = (
     ("Receiver", "receiver", ""), ("Test nodes", "nodes", "d"), ("Local (%)", "local", ".2f"),
     ("PACE (%)", "pace", ".2f"), ("Gain", "gain", tables.POINTS), ("Mean α", "alpha", ".3f"),

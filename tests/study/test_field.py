@@ -11,12 +11,12 @@ from scipy.stats import friedmanchisquare, ttest_rel
 from sklearn.metrics import roc_auc_score
 from torch.nn.functional import cross_entropy
 
+from pace.cli.run import run_against
 from pace.protocol import Federation
 from pace.reports import Trial
 from pace.training import train
 from pace_study import membership
 from pace_study.cell import Cell, Store
-from pace_study.command import reproduce
 from pace_study.controls import study_method
 from pace_study.field import (
     by_setting,
@@ -191,7 +191,7 @@ def test_tables_and_page_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra `report`")
     write(tmp_path, TWO)
     text = write_study_page(tmp_path, SEEDS[:1]).read_text()
-    assert "pace reproduce field --methods local,alone,pace,package.module:Class" in text
+    assert "pace run --methods package.module:Class --against field" in text
     assert "citeseer" in text.lower()
     Outcome(chosen(["labels", "field"]), Store(tmp_path / "cells"), SEEDS[:1]).write(tmp_path, [])
     labels = (tmp_path / "tables" / "labels.md").read_text()
@@ -200,17 +200,16 @@ def test_tables_and_page_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "tables" / "field.csv").read_text().count("\n") == 11
 
 
-def test_a_method_named_with_the_field_is_in_its_table(
+def test_a_run_against_the_field_adds_a_method_to_its_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = "synthetic:nodes=150,features=12,communities=3,classes=3"
-    reproduce(
-        ["field"],
+    run_against(
+        "field",
         methods="local,alone,fedavg,spear,pace-duo:level=0.2",
         datasets=graph,
         partition="dirichlet",
         clients=2,
-        seeds="1",
         epochs=2,
         device="cpu",
         data_root=None,

@@ -340,11 +340,7 @@ def withdraw_upload(
 
 def show_scores(scores: pace.files.MaskScores, to: Console) -> None:
     table = pace.files.score_table(f"{scores.mask}: {scores.nodes:,} nodes", scores)
-    notes = [table.note] if table.note else []
-    if scores.left_out:
-        trained = "nodes that the model was trained on or validated by"
-        notes.append(f"Left out: {scores.left_out:,} {trained}, which this graph calls test.")
-    to.print(table, *notes)
+    to.print(table, *filter(None, [table.note]))
 
 
 def read_site(

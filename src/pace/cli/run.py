@@ -11,12 +11,14 @@ from typing import Annotated, Any
 
 import pace
 from pace.cli import given
+from pace.cli.commands import added_commands
 from pace.cli.given import argument, option
 from pace.errors import SettingError
 from pace.io import terminal as console
 from pace.registry import METHODS, MODELS, TRACKERS
 
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
+ALWAYS = "local,pace,alone"  # what --against holds a method to
 
 
 def run(
@@ -45,6 +47,9 @@ def run(
         option("Log for tensorboard=FOLDER or mlflow=FILE (pace-study); repeat.", "NAME=WHERE"),
     ] = None,
     replace: given.Replace = False,
+    against: Annotated[
+        str | None, option("Join a part of the study, such as field (pace-study).", "PART")
+    ] = None,
     as_json: given.As_json = False,
 ) -> None:
     """Run a whole federation in this process, every message in bytes.
@@ -60,7 +65,14 @@ def run(
         pace run --numbers int8
         pace run --methods fedavg,pace --sealed
         pace run --track tensorboard=runs
+        pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
+    if against:
+        setting = {"partition": partition, "clients": clients if partition else None}
+        computing = {"epochs": epochs, "device": device, "data_root": data_root}
+        told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
+        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
+        return
     given.folder("--out", out)
     if out and not replace and (out / pace.reports.NAME).exists():
         raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
@@ -106,6 +118,13 @@ def run(
     written += [log(result) for log in trackers]
     lines = [f"Written: {', '.join(map(str, written))}"] if written else []
     console.answer(result.plain, result.show, *lines, as_json=as_json)
+
+
+def run_against(part: str, **options: Any) -> None:
+    """Compute the methods' cells of a part of the study, and show them among the others."""
+    if "reproduce" not in added_commands():
+        raise SettingError("--against needs the study: pip install pace-study")
+    added_commands()["reproduce"].load()(parts=[part], seeds="1", **options)
 
 
 def tracker(text: str) -> Callable[[pace.RunResult], object]:

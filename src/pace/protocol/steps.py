@@ -161,11 +161,13 @@ def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
         messages: Iterable[Message] = repeat(method.answer(total, federation), clients)
     else:
         messages = federation.method.merge(uploads, federation)
-    last = None
+    last, layout = None, wire.Layout({}, federation.numbers)
     for client, message in enumerate(messages):
         if message is not last:
             last, content = message, wire.written(message, federation.numbers)
-            layout = wire.layout(message, federation.numbers)
+            shapes = wire.layout(message, federation.numbers)
+            if list(shapes.items()) != list(layout.items()):  # else its table is already written
+                layout = shapes
         yield wire.framed(layout, content, federation.digest, uploads.checksums[client])
 
 

@@ -6,17 +6,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from os import SEEK_END
+from tempfile import TemporaryFile, gettempdir
 from typing import Protocol
+from weakref import finalize
 
+import torch
 from torch import Tensor
 
-from pace.errors import OtherJobError
+from pace.errors import FileError, OtherJobError
 from pace.merging import BATCH, batches, unbatched
 from pace.protocol import wire
 
 Message = Mapping[str, Tensor]  # all that any method sends, either way
 TOGETHER = 2**25  # bytes of uploads that are decoded together, at most
-HELD = 2**26  # bytes up to which decoded uploads stay in memory: some 1,600 of Cora's
+HELD = 2**24  # bytes up to which decoded uploads stay in memory: some 400 of Cora's
 
 
 class Uploads(Protocol):
@@ -67,19 +71,23 @@ class Without(Uploads):
 
 @dataclass
 class Received(Uploads):
-    """Uploads that came as frames; decoded ones are kept, unless they are sealed or very large."""
+    """Uploads that came as frames, each decoded once; many or large ones wait in a temporary file.
+
+    Sealed ones are added up once and not kept.
+    """
 
     frames: Sequence[bytes]
     layout: wire.Layout
     digest: bytes
     _checksums: list[bytes] = field(default_factory=list)  # of the frames, once all were read
-    _kept: Sequence[Message] = ()  # decoded, in batches
+    _kept: Sequence[Tensor] | Spilled | None = None  # decoded rows, in batches
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def batches(self) -> Iterator[Message]:
-        yield from self._kept or self._decoded()
+        for rows in self._decoded() if self._kept is None else self._kept:
+            yield wire.batch_of(rows, self.layout)
 
     @property
     def checksums(self) -> list[bytes]:
@@ -88,20 +96,56 @@ class Received(Uploads):
             deque(self.batches(), 0)
         return self._checksums
 
-    def _decoded(self) -> Iterator[Message]:
-        """Every batch of frames, once each frame was checked."""
-        numbers = sum(self.layout.volumes) * len(self)
-        keep = 4 * numbers <= HELD and self.layout.numbers != wire.SEALED
+    def _decoded(self) -> Iterator[Tensor]:
+        """The rows of every batch of frames, which are kept for the next time."""
+        kept: list[Tensor] | Spilled = []
+        if self.layout.memory * len(self) > HELD:
+            kept = Spilled()
+        sealed = self.layout.numbers == wire.SEALED
+        begin = wire.opening(self.layout, self.digest)
         checksums: list[bytes] = []
-        kept, frames = [], iter(self.frames)
+        frames = iter(self.frames)
         together = max(1, min(BATCH, TOGETHER // self.layout.size))
         while several := list(islice(frames, together)):
-            checksums += map(wire.checksum, several)
-            (batch,) = batches(opened(one, self.digest, self.layout).message for one in several)
-            if keep:
-                kept.append(batch)
-            yield batch
-        self._checksums, self._kept = checksums, kept
+            for frame in several:
+                plain = len(frame) == self.layout.size and frame.startswith(begin)
+                if not (plain and wire.intact(frame)):
+                    opened(frame, self.digest, self.layout)  # says what is wrong with it
+                checksums.append(wire.checksum(frame))
+            rows = wire.decode_rows(several, len(begin), self.layout)
+            if not sealed:
+                kept.append(rows)
+            yield rows
+        self._checksums, self._kept = checksums, None if sealed else kept
+
+
+class Spilled:
+    """Batches of rows in a temporary file, read as often as they are asked for."""
+
+    def __init__(self) -> None:
+        self.file = TemporaryFile()  # noqa: SIM115 - closed with this object
+        finalize(self, self.file.close)
+        self.shapes: list[torch.Size] = []
+
+    def append(self, rows: Tensor) -> None:
+        try:
+            self.file.seek(0, SEEK_END)
+            self.file.write(rows.numpy().data)
+        except OSError as error:
+            raise FileError(
+                f"the decoded uploads do not fit into {gettempdir()} ({error.strerror}): set TMPDIR "
+                "to a folder with more space"
+            ) from error
+        self.shapes.append(rows.shape)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        begin = 0
+        for shape in self.shapes:
+            rows = torch.empty(shape)
+            self.file.seek(begin)  # others may read in between
+            self.file.readinto(rows.numpy().data)
+            begin += rows.nbytes
+            yield rows
 
 
 def opened(frame: bytes, digest: bytes, layout: wire.Layout) -> wire.Frame:

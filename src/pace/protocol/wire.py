@@ -19,7 +19,7 @@ upload repeats it under `answers`. Whatever the numbers on the wire, a decoded m
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +27,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
+from pace.errors import (
+    DamageError,
+    FormatError,
+    LayoutError,
+    NumberError,
+    SizeError,
+    VersionError,
+)
 from pace.io import UPDATE
 from pace.protocol import number_formats, ring
 
@@ -79,6 +86,11 @@ class Layout(dict[str, tuple[int, ...]]):
         """The bytes of a frame."""
         return HEAD.size + len(self.table) + sum(self.lengths) + CHECKSUM
 
+    @property
+    def memory(self) -> int:
+        """The bytes of a decoded message."""
+        return sum(self.volumes) * (16 if self.numbers == SEALED else 4)
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -90,19 +102,27 @@ class Frame:
 
 
 def encode(
-    message: Mapping[str, Tensor], digest: bytes, answers: bytes = NOBODY, numbers: str = "float32"
+    message: Mapping[str, Tensor],
+    digest: bytes,
+    answers: bytes = NOBODY,
+    numbers: str = "float32",
 ) -> bytes:
     """The frame of a message."""
     return framed(layout(message, numbers), written(message, numbers), digest, answers)
 
 
-def written(message: Mapping[str, Tensor], numbers: str) -> bytes:
+def written(message: Mapping[str, Tensor], numbers: str) -> bytes | memoryview:
     """A message's numbers, tensor after tensor."""
+    if message and numbers == "float32":  # all tensors are one run
+        run = torch.cat([value.flatten() for value in message.values()])
+        return number_formats.write(run.numpy(force=True), numbers)
     values = (value.numpy(force=True) for value in message.values())
     return b"".join(number_formats.write(value, numbers) for value in values)
 
 
-def framed(shapes: Layout, content: bytes, digest: bytes, answers: bytes = NOBODY) -> bytes:
+def framed(
+    shapes: Layout, content: bytes | memoryview, digest: bytes, answers: bytes = NOBODY
+) -> bytes:
     """The frame around a message's numbers."""
     begin = opening(shapes, digest, answers)
     crc = zlib.crc32(content, zlib.crc32(begin))
@@ -114,12 +134,13 @@ def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
     return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
 
 
-def decode(frame: bytes, agreed: Layout | None = None) -> Frame:
+def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) -> Frame:
     """The message of a frame.
 
-    With the layout that both sides agreed on, the frame's size is checked before anything is read
+    With `expected`, what both sides agreed on, the frame's size is checked before anything is read
     and its table is compared with the agreed one, never trusted.
     """
+    agreed = expected if isinstance(expected, Layout) or expected is None else Layout(expected)
     if agreed is not None and len(frame) != agreed.size:
         raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {agreed.size}")
     if not _begins(frame):
@@ -134,14 +155,15 @@ def decode(frame: bytes, agreed: Layout | None = None) -> Frame:
         raise DamageError(
             "the frame was damaged on its way (its checksum does not fit): send it again"
         )
-    shapes, offset = read_table(frame, count)
+    shapes, offset = read_table(frame, count, agreed)
     if agreed is not None and shapes.numbers != agreed.numbers:
         raise VersionError(f"the frame's numbers are {shapes.numbers}, expected {agreed.numbers}")
     if agreed is not None and list(shapes.items()) != list(agreed.items()):
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
         raise SizeError(f"the frame has {len(frame)} bytes, its table describes {shapes.size}")
-    return Frame(digest, answers, read_numbers(frame, offset, shapes))
+    batch = batch_of(decode_rows([frame], offset, shapes), shapes)
+    return Frame(digest, answers, {name: values[0] for name, values in batch.items()})
 
 
 def digest_of(frame: bytes) -> bytes | None:
@@ -158,20 +180,41 @@ def intact(frame: bytes) -> bool:
     return checksum(frame) == zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little")
 
 
-def read_numbers(frame: bytes, offset: int, shapes: Layout) -> dict[str, Tensor]:
-    """The tensors of a frame, every number finite; of a sealed one each is two words, int64."""
+def decode_rows(frames: Sequence[bytes], offset: int, shapes: Layout) -> Tensor:
+    """The numbers of frames of one layout, a row for each, every number finite.
+
+    Of sealed frames each number is its high and its low word: (frames, numbers, 2), int64.
+    """
+    count = sum(shapes.volumes)
     if shapes.numbers == SEALED:
-        words = torch.from_numpy(ring.from_bytes(frame, sum(shapes.volumes), offset).words)
-        parts = zip(shapes.items(), words.split_with_sizes(shapes.volumes), strict=True)
-        return {name: part.reshape(*shape, 2) for (name, shape), part in parts}
-    message = {}
-    for (name, shape), length in zip(shapes.items(), shapes.lengths, strict=True):
-        values = number_formats.read(frame, offset, shape, shapes.numbers)
-        message[name] = torch.from_numpy(np.array(values, np.float32))
-        if not torch.isfinite(message[name]).all():
-            raise NumberError(f"tensor {name!r} holds a number that is not finite")
-        offset += length
-    return message
+        words = [ring.from_bytes(frame, count, offset).words for frame in frames]
+        return torch.from_numpy(np.stack(words))
+    numbers = np.empty((len(frames), count), np.float32)
+    for row, frame in zip(numbers, frames, strict=True):
+        if shapes.numbers == "float32":  # all tensors are one run
+            row[:] = np.frombuffer(frame, number_formats.SINGLE, count, offset)
+            continue
+        begin, at = 0, offset
+        for shape, length in zip(shapes.values(), shapes.lengths, strict=True):
+            values = number_formats.read(frame, at, shape, shapes.numbers)
+            row[begin : begin + values.size] = values.reshape(-1)
+            begin, at = begin + values.size, at + length
+    rows = torch.from_numpy(numbers)
+    # A finite sum has finite terms, and is faster to get than a look at each of them.
+    if not math.isfinite(rows.sum()):
+        for name, part in batch_of(rows, shapes).items():
+            if not torch.isfinite(part).all():
+                raise NumberError(f"tensor {name!r} holds a number that is not finite")
+    return rows
+
+
+def batch_of(rows: Tensor, shapes: Layout) -> dict[str, Tensor]:
+    """The tensors of decoded rows; the first dimension is the frames'."""
+    parts = rows.split_with_sizes(shapes.volumes, 1)
+    return {
+        name: part.reshape(len(rows), *shape, *rows.shape[2:])
+        for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
 
 
 def checksum(frame: bytes) -> bytes:
@@ -183,9 +226,13 @@ def layout(message: Mapping[str, Tensor], numbers: str = "float32") -> Layout:
     return Layout({name: tuple(value.shape) for name, value in message.items()}, numbers)
 
 
-def read_table(frame: bytes, count: int) -> tuple[Layout, int]:
+def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[Layout, int]:
     """Names, shapes and numbers from a frame, and where its numbers begin."""
     kind = next((kind for kind, version in VERSIONS.items() if version == frame[4]), "float32")
+    if agreed is not None and count == len(agreed) and kind == agreed.numbers:
+        begin = HEAD.size + len(agreed.table)
+        if frame[HEAD.size : begin] == agreed.table:
+            return agreed, begin
     shapes: dict[str, tuple[int, ...]] = {}
     offset = HEAD.size
     try:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -192,13 +193,19 @@ def adopt_files(
 
     `keep` is what `fit_files` kept; `roll` is None to adopt without knowing who was in; `withdrawals`
     are files of those the site knows of. A model of an earlier edition is moved to OUT.edition-N.
+    A folder with numbers that are no model's is made anew; the old one goes to OUT.replaced-N.
     """
     atomic.sweep(out)
-    kept, aside = _kept_of(site, keep, job), None
+    kept, aside, older = _kept_of(site, keep, job), None, None
     if out.exists():
         if not models.is_model(out):
             raise FileError(f"{out} already exists and is not a model: choose another --out")
-        older = models.read_model(out).outcome
+        try:
+            older = models.read_model(out).outcome
+        except errors.NumberError:
+            names = (out.with_name(f"{out.name}.replaced-{number}") for number in count(1))
+            aside = next(path for path in names if not path.exists())
+    if older is not None:
         question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
         if (older.job, older.returned, older.upload) == question:
             return older
