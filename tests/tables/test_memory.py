@@ -10,7 +10,8 @@ import pytest
 
 from pace.tables.cells import Words
 
-SIZE = 3_000_000  # bytes
+SIZE = 6_000_000  # bytes
+NOISE = 10  # MiB that the allocator may hold beyond, more or less from run to run
 CHILD = """
 import sys
 from pathlib import Path
@@ -61,7 +62,7 @@ def check_peak(folder: Path, nodes: list[str], edges: list[str]) -> None:
         [sys.executable, "-c", CHILD], cwd=folder, capture_output=True, text=True, check=True
     )
     size = sum(map(len, (*nodes, *edges)))
-    assert float(done.stdout) < 10 * size / 2**20 + 5, done.stderr
+    assert float(done.stdout) < 10 * size / 2**20 + NOISE, done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")

@@ -139,7 +139,7 @@ def tracker(text: str) -> Callable[[pace.RunResult], object]:
 def partition(
     dataset: given.Dataset = "synthetic",
     partition: given.Partition = None,
-    clients: given.Clients = 10,
+    clients: Annotated[int | None, option("How many (default: 10, or the column's).", "N")] = None,
     data_seed: given.Data_seed = 2024,
     data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write it for `run --partition-file`.")] = None,
@@ -155,7 +155,13 @@ def partition(
     """
     datasets = pace.datasets
     loaded = pace.load(dataset, data_root)
-    division = pace.divide(loaded, partition, clients, data_seed)
+    partition, own = partition or loaded.partition, len(loaded.names.clients)
+    if partition == "column" and own and clients not in (None, own):
+        raise SettingError(
+            f"--clients is {clients}, but the column of {dataset} names {own} clients: "
+            "leave --clients out"
+        )
+    division = pace.divide(loaded, partition, 10 if clients is None else clients, data_seed)
     described = datasets.describe_clients(loaded, division)
     if out:
         datasets.write_partition(out, loaded, division)

@@ -16,6 +16,7 @@ from pace.params import Params, add, subtract
 from pace.protocol import Explanation, External, Federation, Message, Reading, Uploads, Weight
 
 NAMED = 12  # features listed by name
+AVERAGED = "; it multiplies no rows, so the plain mean is taken"
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,11 @@ class Pace(protocol.Summable):
         self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
         message = next(iter(uploads))
+        whole = {name for name in federation.model.averaged if not name.endswith("bias")}
         tensors = {
-            name: protocol.tensor_sentence(name, self.tensors, update=True) for name in message
+            name: protocol.tensor_sentence(name, self.tensors, update=True)
+            + (AVERAGED if name in whole else "")
+            for name in message
         }
         told = moment_sentences(message, features, rounded=federation.numbers != protocol.KINDS[0])
         return Explanation(
