@@ -25,6 +25,7 @@ from pace_network.progress import ENGINE, Event, Progress, Row
 from pace_network.status import StatusPage
 
 LARGEST = 4096  # bytes of a file that names one node
+ADOPTING = 60.0  # seconds to answer a return; then it is sent again, which changes nothing
 Say = Callable[[Event], None]
 
 
@@ -39,7 +40,7 @@ class Settings:
     nodes: Mapping[str, str] = field(default_factory=dict)  # participant -> node, where fixed
     deadline: float = 600.0  # for uploads: then those who are here are enough, or the run fails
     delivery: float | None = None  # for returns; None: by the number of nodes
-    patience: float | None = None  # for one answer, before a node is asked again; None: the same
+    patience: float | None = None  # for an answer, before a node is asked again; None: by the step
 
     def __post_init__(self) -> None:
         for name in ("deadline", "delivery", "patience"):
@@ -230,7 +231,7 @@ class Round:
             self.say(Event("returned", node, name, bytes=len(returned)))
             return {"job": self.book.job.digest, "payload": returned, "roll": roll}
 
-        for answer in self._ask(due, words, self.settings.delivery):
+        for answer in self._ask(due, words, self.settings.delivery, ADOPTING):
             if answer is not None and answer.kind == UPLOAD:
                 self.take(answer)
             elif answer is not None:
@@ -260,8 +261,12 @@ class Round:
         due: Callable[[set[str]], Mapping[str, str]],
         words: Callable[[str, str], Words],
         seconds: float | None,
+        patience: float = float("inf"),
     ) -> Iterator[Answer | None]:
-        """Ask within the operator's times; where none is set, 300 s and 10 for each participant."""
+        """Ask within the operator's times; where none is set, 300 s and 10 for each participant.
+
+        Who has not answered for `patience` seconds is asked again.
+        """
 
         def noting(online: set[str]) -> Mapping[str, str]:
             self.online = online
@@ -271,7 +276,8 @@ class Round:
             self.say(Event("failing" if why else "working", "", ENGINE, why))
 
         ample = 300.0 + 10.0 * max(len(self.book.job.participants), len(self.here))
-        times = {"seconds": seconds or ample, "patience": self.settings.patience or ample}
+        patience = self.settings.patience or min(patience, ample)
+        times = {"seconds": seconds or ample, "patience": patience}
         yield from ask(self.exchange, noting, words, **times, failing=failing)
 
     def _meet(self, answer: Answer, name: str | None, code: str) -> None:
