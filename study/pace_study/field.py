@@ -203,11 +203,13 @@ def every_table(settings: pd.DataFrame) -> Table:
 
 
 def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
-    """The one setting that was asked for, in few columns, the most accurate row first."""
+    """The settings that were asked for, in few columns, the most accurate row of each first."""
     keys = {(name, p.partition, c) for p in parts for name in p.datasets for c in p.clients}
     places = settings[SETTING].itertuples(index=False, name=None)
     kept = settings[[place in keys for place in places]]
-    kept = kept.sort_values("accuracy", ascending=False, kind="stable")
+    kept = kept.sort_values(["setting", "accuracy"], ascending=[True, False], kind="stable")
+    if kept.setting.nunique() > 1:
+        return frame_table("What was asked for", kept, SETTING_LINE[:5], names=2)
     return frame_table(str(kept.setting.max()), kept, SETTING_LINE[1:7])
 
 

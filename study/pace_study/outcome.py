@@ -127,7 +127,7 @@ class Outcome:
         for name, (settings, core) in self.draws.items():
             asked = [part for part in self.parts if part.name.split("-")[0] == name]
             found.append(field.summary_table(settings, core))
-            if sum(len(part.datasets) for part in asked) == 1:
+            if len({dataset for part in asked for dataset in part.datasets}) == 1:
                 found.append(field.asked_table(settings, asked))
         if self._asked("models"):
             found.append(models.model_table(self.scores, self.seeds))

@@ -19,6 +19,7 @@ from pace_study import membership
 from pace_study.cell import Cell, Store
 from pace_study.controls import study_method
 from pace_study.field import (
+    asked_table,
     by_setting,
     critical_difference,
     full_aims,
@@ -198,6 +199,16 @@ def test_tables_and_page_are_written(tmp_path: Path) -> None:
     assert "| Cora, louvain, C = 10 | pace-full |" in labels
     assert "What pace-full set out to do" in labels
     assert (tmp_path / "tables" / "field.csv").read_text().count("\n") == 11
+
+
+def test_the_settings_that_were_asked_for_are_shown_together(tmp_path: Path) -> None:
+    places = {("cora", "louvain"): EVERY, ("cora", "metis"): EVERY, ("citeseer", "metis"): EVERY}
+    settings = by_setting(write(tmp_path, places), ROWS, SEEDS[:1])
+    parts = narrowed(chosen(["field", "field-metis"]), ["cora"], None)
+    table = asked_table(settings, parts)
+    found = [[cell.text for cell in row[:2]] for row in table.rows]
+    assert {setting for setting, _ in found} == {"Cora, louvain, C = 10", "Cora, metis, C = 10"}
+    assert found[0] == ["Cora, louvain, C = 10", FULL.label]  # the most accurate of its setting
 
 
 def test_a_run_against_the_field_adds_a_method_to_its_table(

@@ -89,7 +89,9 @@ def page(command: Any, ctx: Any) -> Page:
     sections[OWN[0]] = [
         (placed(a), a.help or hints[a.name].__metadata__[0].help) for a in arguments
     ]
-    sections[OWN[1]] = [(name, " ".join(about.split())) for _, name, about in records]
+    # An older Typer escapes brackets, for rich.
+    told = [(name, about.replace("\\[", "[").split()) for _, name, about in records]
+    sections[OWN[1]] = [(name, " ".join(words)) for name, words in told]
     filled = {title: rows for title, rows in sections.items() if rows}
     return Page(ctx.command_path, " ".join(pieces), about, filled, examples, notes=notes)
 
