@@ -108,15 +108,16 @@ class Logistic(OwnRidge):
         self, returned: Message, graph: Graph, fit: str, federation: Federation
     ) -> list[External]:
         (name,), classes = self.maps, federation.model.classes
-        rows, labels = fitted_rows(graph, name, FITS[0], classes)
         held_out, truth = unit_rows(graph, 0)[graph.val], fitted_labels(graph, FITS[1])
+        fits = logistic(*fitted_rows(graph, name, FITS[0], classes), self.strengths)
 
-        def loss(strength: float) -> float:
-            weight, bias = logistic(rows, labels, strength)
+        def loss(fit: tuple[Tensor, Tensor]) -> float:
+            weight, bias = fit
             return nll(held_out @ weight + bias, truth) if len(truth) else 0.0
 
-        best = min(self.strengths, key=loss)
-        weight, bias = logistic(*fitted_rows(graph, name, ALL, classes), best)
+        losses = [loss(fit) for fit in fits]
+        best = self.strengths[losses.index(min(losses))]
+        ((weight, bias),) = logistic(*fitted_rows(graph, name, ALL, classes), [best])
         return [External({"weight": weight, "bias": bias}, "logistic regression", on_features)]
 
 
@@ -125,22 +126,29 @@ def on_features(params: Params, graph: Graph) -> Tensor:
     return unit_rows(graph, 0) @ params["weight"] + params["bias"]
 
 
-def logistic(rows: Tensor, labels: Tensor, inverse: float) -> tuple[Tensor, Tensor]:
-    """W (columns, classes) and b of a multinomial logistic regression.
+def logistic(
+    rows: Tensor, labels: Tensor, inverses: Sequence[float]
+) -> list[tuple[Tensor, Tensor]]:
+    """W (columns, classes) and b of a multinomial logistic regression, one for each inverse strength.
 
-    W lies in the span of the rows: with H = RᵀQᵀ, W = QV has the length of V, so fewer rows than columns
-    are solved in the coordinates Rᵀ.
+    W lies in the span of the rows: with H = U S Vᵀ, W = V A has the length of A, so fewer rows than
+    columns are solved in the coordinates U S, from the eigenproblem of H Hᵀ.
     """
     nodes, columns, classes = *rows.shape, labels.shape[1]
     if not nodes:
-        return rows.new_zeros(columns, classes), rows.new_zeros(classes)
+        return [(rows.new_zeros(columns, classes), rows.new_zeros(classes))] * len(inverses)
     rows, basis = rows.double(), None
     if nodes < columns:
-        basis, triangle = torch.linalg.qr(rows.T)
-        rows = triangle.T
-    found = logistic_regression(rows, called(labels), classes, 1 / (inverse * nodes))
-    weight = found[:-1] if basis is None else basis @ found[:-1]
-    return weight.float(), found[-1].float()
+        values, vectors = torch.linalg.eigh(rows @ rows.T)
+        kept = values > values[-1] * nodes * torch.finfo(values.dtype).eps
+        lengths, vectors = values[kept].sqrt(), vectors[:, kept]
+        rows, basis = vectors * lengths, rows.T @ (vectors / lengths)
+    fits = []
+    for inverse in inverses:
+        found = logistic_regression(rows, called(labels), classes, 1 / (inverse * nodes))
+        weight = found[:-1] if basis is None else basis @ found[:-1]
+        fits.append((weight.float(), found[-1].float()))
+    return fits
 
 
 CONTROLS: Mapping[str, Callable[[], Method]] = {

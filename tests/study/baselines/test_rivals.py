@@ -76,7 +76,7 @@ def test_the_logistic_regression_is_scikit_learns(inverse: float, nodes: int) ->
     rows, labels = rows[:nodes], labels[:nodes]
     assert len(labels.unique()) == CLASSES
     hot = torch.eye(CLASSES)[labels]
-    weight, bias = logistic(rows, hot, inverse)
+    ((weight, bias),) = logistic(rows, hot, [inverse])
     oracle = LogisticRegression(C=inverse, tol=1e-10, max_iter=5000)
     oracle.fit(rows.double().numpy(), labels.numpy())
     ours = (rows @ weight + bias).softmax(1).numpy()
