@@ -30,7 +30,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
     "cli": 2_430,
-    "datasets": 1_360,
+    "datasets": 1_370,
     "export": 140,
     "gates": 470,
     "io": 1_190,

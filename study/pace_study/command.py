@@ -27,7 +27,7 @@ PARTS = (  # a test compares them with the study's; to complete a name must not 
     "models-heterophilous", "models-twitch", "masks", "masks-ablation", "masks-c20", "masks-c30",
     "labels", "labels-metis", "labels-dirichlet", "labels-heterophilous", "labels-twitch", "field",
     "field-metis", "field-heterophilous", "field-twitch", "field-dirichlet",
-    "field-dirichlet-0.1", "field-dirichlet-0.05", "all",
+    "field-dirichlet-0.1", "field-dirichlet-0.05", "field-more-labels", "all",
 )  # fmt: skip
 
 EXAMPLES = """

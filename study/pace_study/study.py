@@ -212,6 +212,10 @@ PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     "-dirichlet-0.05": ("Dirichlet(0.05)", {"partition": "dirichlet:alpha=0.05"}),
     "-masks": ("masks redrawn", {"data_seeds": DRAWS}),
     "-heterophilous": ("graphs whose neighbours differ", {"datasets": HETEROPHILOUS}),
+    "-more-labels": (
+        "half of the nodes train, a tenth validates",
+        {"datasets": tuple(f"{name}:train=0.5" for name in AVAILABLE)},
+    ),
     "-twitch": (
         "seven countries, each a site",
         {"datasets": ("twitch",), "clients": (7,), "partition": "column"},
@@ -261,7 +265,7 @@ OTHERS = ("-heterophilous", "-twitch")
 SKEWED = ("-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05")
 for family, rows, places in (
     ("labels", REFERENCES, ("-metis", SKEWED[0], *OTHERS)),
-    ("field", FIELD, ("-metis", *OTHERS, *SKEWED)),
+    ("field", FIELD, ("-metis", *OTHERS, *SKEWED, "-more-labels")),
 ):
     add_parts(family, [""], rows, clients=MANY, **FRESH)
     add_parts(family, places, rows, **FRESH)

@@ -217,6 +217,27 @@ def test_twitch_is_one_site_a_country(tmp_path: Path) -> None:
             ]  # fmt: skip
 
 
+@pytest.mark.parametrize("train", [0.5, 0.6])
+def test_more_nodes_train_and_the_same_ones_test(tmp_path: Path, train: float) -> None:
+    """A share for training is taken from the validation nodes."""
+    root = twitch_files(tmp_path / "root", nodes=40)
+    usual = divide(load("twitch", root), "column", 7, 11)
+    more = divide(load(f"twitch:train={train}", root), "column", 7, 11)
+    for few, many in zip(usual, more, strict=True):
+        assert many.test.equal(few.test)
+        assert (few.train & ~many.train).sum() == 0
+        assert (many.train | many.val).equal(few.train | few.val)
+        # One of the 40 nodes is a class by itself, whose share is less than a node.
+        assert int(many.train.sum()) == int(39 * train)
+
+
+@pytest.mark.parametrize("train", ["0", "0.61", "-1"])
+def test_a_share_that_would_train_on_test_nodes_is_refused(tmp_path: Path, train: str) -> None:
+    root = twitch_files(tmp_path / "root")
+    with pytest.raises(SettingError, match=r"above 0 and at most 0\.6$"):
+        load(f"twitch:train={train}", root)
+
+
 def test_twitch_with_a_gap_in_its_numbers_is_refused(tmp_path: Path) -> None:
     root = twitch_files(tmp_path / "root")
     target = root / "Twitch" / "ES" / "raw" / "musae_ES_target.csv"

@@ -78,9 +78,18 @@ BENCHMARKS = {
 }
 
 
-def benchmark(name: str, root: str | Path | None = None) -> Dataset:
-    """A benchmark, from the cache if its raw files were read before."""
+def benchmark(name: str, root: str | Path | None = None, train: float | None = None) -> Dataset:
+    """A benchmark, from the cache if its raw files were read before.
+
+    `train` is the share of nodes that train, of those that train or validate; test nodes stay.
+    """
     known = BENCHMARKS[name]
+    labelled = sum(known.ratios[:2])
+    if train is not None and not 0 < train <= labelled:
+        raise SettingError(
+            f"{name}'s train is {train}, expected a share above 0 and at most {labelled:.3g}"
+        )
+    ratios = known.ratios if train is None else (train, labelled - train, known.ratios[2])
     folder = data_root(root)
     raw = locate(known, folder) or download(known, folder)
     stats = [((raw / part).stat(), part) for part in known.files]
@@ -93,7 +102,9 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
         dataset = process(name, raw)
         with suppress(OSError):  # without a cache the next start is slower, that is all
             file.write_graph(kept, dataset, compact=False)
-    return replace(dataset, partition="column" if known.clients else "louvain")
+    shown = name if train is None else f"{name}:train={train:g}"
+    partition = "column" if known.clients else "louvain"
+    return replace(dataset, name=shown, ratios=ratios, partition=partition)
 
 
 def process(name: str, raw: Path) -> Dataset:
