@@ -29,8 +29,7 @@ from pace.methods import Limited, Pace, Regressed, make
 from pace.models import GCN
 from pace.protocol import SEEDS, Federation, Kept, Message, Method, steps, wire
 from pace.reports import READINGS, Table
-from pace.runtimes.simulation import evaluate
-from pace.task import accuracy, pooled
+from pace.task import accuracy, counted, pooled
 from pace.training import train_cohort
 from pace_study.tables import write_tables
 
@@ -104,9 +103,10 @@ def scored(
     for client in range(MOST, CLIENTS):
         kept = Kept(known.locals[client], wire.checksum(uploads[client]))
         found = steps.adopt(graphs[client], kept, returns[client], federation)
-        graph, classes = graphs[client], federation.model.classes
+        test, labels = graphs[client].test, graphs[client].y
         for reading, logits in READINGS.items():
-            counts[reading].append(evaluate(logits(found), graph, classes))
+            tested = logits(found)[test], labels[test]
+            counts[reading].append(counted(*tested, federation.model.classes))
     return {reading: 100 * accuracy(pooled(each)) for reading, each in counts.items()}
 
 

@@ -53,7 +53,6 @@ ONLY_IN = {
     "pyarrow": {
         "tables/table.py",
         "tables/streamed.py",
-        "runtimes/files/model.py",
         "runtimes/files/rows.py",
     },
     "cryptography": {"jobs/signatures.py"},

@@ -115,7 +115,7 @@ def test_files_of_tensors_are_bounded_too(tmp_path: Path) -> None:
 
         def read(path: Path = path) -> None:
             with pytest.raises(FileError):
-                model.read_tensors(path, "pace-kept-1")
+                model.read_tensors(path, model.KEPT)
 
         assert peak(read) < 32 * MIB
 

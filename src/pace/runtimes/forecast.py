@@ -3,8 +3,6 @@
 Rates are of one core of a virtual machine: forecasts are about right, within a factor of two or three.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -57,13 +55,11 @@ def forecast_fit(path: Path, federation: Federation) -> Forecast:
     columns = sum(form.row_columns(federation).values()) if form else 0
     seconds = about.entries * (about.features + columns) / ALONG
     seconds += about.nodes * columns**2 * 4 / RATE
-    held = [part for part in (path / "made").rglob("*") if part.is_file()]
-    disk = 4.0 * about.nodes * (about.features + columns) - sum(
-        part.stat().st_size for part in held
-    )
-    forecast = Forecast(LIBRARIES + about.memory, seconds, max(0.0, disk))
+    made = sum(part.stat().st_size for part in (path / "made").rglob("*") if part.is_file())
+    disk = max(0.0, 4.0 * about.nodes * (about.features + columns) - made)
+    forecast = Forecast(LIBRARIES + about.memory, seconds, disk)
     _refuse_memory(forecast, "import the graph again with less --memory")
-    if (free := shutil.disk_usage(path).free) < max(0.0, disk):
+    if (free := shutil.disk_usage(path).free) < disk:
         raise SettingError(
             f"products of {path} take up to {disk / 1e9:.1f} GB beside it, and {free / 1e9:.1f} GB are "
             "free on its disk: make room, or move the folder"

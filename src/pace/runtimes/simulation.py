@@ -250,15 +250,13 @@ def _trials(
     took = (clock() - began) / len(rounds)
     for federation, uploads, returns, seconds in rounds:
         pairs = [(next(adopted), graph) for graph in graphs]
-        classes = federation.model.classes
         counts, aucs, ece = {}, {}, {}
         for reading, logits in READINGS.items():
-            shown = [(logits(adoption), graph) for adoption, graph in pairs]
-            counts[reading] = [evaluate(rows, graph, classes) for rows, graph in shown]
-            tested = [(rows[graph.test], graph.y[graph.test]) for rows, graph in shown]
+            tested = [(logits(a)[graph.test], graph.y[graph.test]) for a, graph in pairs]
+            counts[reading] = [counted(*pair, federation.model.classes) for pair in tested]
             rows, truth = map(torch.cat, zip(*tested, strict=True))
             ece[reading] = calibration_error(reliability(rows, truth))
-            if classes == 2:
+            if federation.model.classes == 2:
                 aucs[reading] = [roc_auc(*pair) for pair in tested]
         yield Trial(
             name,
@@ -280,8 +278,3 @@ def _predicted(forward: Forward, models: Sequence[Sequence[Params]]) -> list[lis
     by_client = [list(chain.from_iterable(models[client::clients])) for client in range(clients)]
     logits = list(map(iter, forward(by_client)))
     return [list(islice(logits[i % clients], len(receiver))) for i, receiver in enumerate(models)]
-
-
-def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:
-    """What scores are made of, on the client's test nodes."""
-    return counted(logits[graph.test], graph.y[graph.test], classes)

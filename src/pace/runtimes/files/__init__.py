@@ -14,7 +14,6 @@ from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.merge import Changes, MergeReport, merge_files, refused_table, server_key
 from pace.runtimes.files.model import (
     SiteModel,
-    is_model,
     prediction_table,
     read_kept,
     read_model,

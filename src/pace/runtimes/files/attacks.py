@@ -4,8 +4,6 @@ The attacker holds what was sent and, to ask whether a node was trained on, that
 label. These are lower bounds: others may learn more.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,7 +51,9 @@ def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
     if min(len(members), len(others)) >= FEWEST:
         found["membership"] = membership(reading, graph, federation, members, others)
     if (shares := told_classes(reading, federation)) is not None:
-        found["labels"] = _pearson(shares, graph.training_counts(len(shares)).double())
+        pair = torch.stack([shares, graph.training_counts(len(shares)).double()])
+        if bool((pair.std(1) > 0).all()):
+            found["labels"] = float(torch.corrcoef(pair)[0, 1])
     if (words := reading.words) is not None:
         occurring, absent = (graph.x[graph.train] != 0).sum(0), words <= ABSENT * words.mean()
         found["words"] = auc(words.double(), occurring > 0)
@@ -140,10 +140,9 @@ def told_classes(reading: Reading, federation: Federation) -> Tensor | None:
     random = torch.Generator().manual_seed(0)
     drawn = torch.multinomial(words.double(), MADE_UP * WORDS, replacement=True, generator=random)
     x = torch.zeros(MADE_UP, len(words)).scatter_(1, drawn.view(MADE_UP, WORDS), SEEN)
-    none = torch.zeros(MADE_UP, dtype=torch.bool)
-    edges, y = torch.zeros(2, 0, dtype=torch.int64), torch.zeros(MADE_UP, dtype=torch.int64)
+    made = Graph.build(x, torch.zeros(2, 0).long(), torch.zeros(MADE_UP).long())
     with torch.no_grad():
-        logits = federation.network(model.params, Graph(x, edges, y, none, none, test=none)).logits
+        logits = federation.network(model.params, made).logits
     return logits.double().softmax(1).mean(0)
 
 
@@ -176,11 +175,6 @@ def sums_with(
 def auc(scores: Tensor, positive: Tensor) -> float | None:
     """The chance that a positive one scores higher; None without both kinds."""
     return task.roc_auc(torch.stack([torch.zeros_like(scores), scores], 1), positive)
-
-
-def _pearson(told: Tensor, true: Tensor) -> float | None:
-    pair = torch.stack([told, true])
-    return float(torch.corrcoef(pair)[0, 1]) if bool((pair.std(1) > 0).all()) else None
 
 
 def _asked(mask: Tensor) -> Tensor:

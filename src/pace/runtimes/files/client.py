@@ -1,7 +1,5 @@
 """A client's two steps: train once and make the one upload; apply the return once, keep the model."""
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import time
@@ -270,18 +268,16 @@ def _adopted(
     withdrawals: Sequence[Path],
 ) -> SiteModel:
     """The model that a return makes of the kept one."""
-    name, classes, graph = kept.about.name, job.model.classes, site.graph
+    name, graph = kept.about.name, site.graph
     frame, attended = returned, None
     if job.signed:
         number = 1 if roll is None else rolls.read_roll(roll, job, name).number
         frame = jobs.editions.verify_return(returned, job, name, number)
     local, start = kept.kept.local, job.federation.start
     adoption = steps.adopt(graph, kept.kept, frame, job.federation)
-    baseline = outcomes.baseline_logits(graph, classes)
+    baseline = outcomes.baseline_logits(graph, job.model.classes)
     heat = outcomes.temperatures(adoption, graph, baseline)
-    scored = partial(
-        outcomes.mask_scores, adoption, graph, classes=classes, heat=heat, baseline=baseline
-    )
+    scored = partial(outcomes.mask_scores, adoption, graph, heat=heat, baseline=baseline)
     if roll is not None:
         messages = {"upload": kept.frame, "returned": returned}
         attended = rolls.check_roll(roll, job, name, **messages, withdrawals=withdrawals)

@@ -2,14 +2,11 @@
 agreed. In the words of output checkers (SATRE, SACRO); it stays at the site.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pace import reports
 from pace.errors import FileError, PolicyError
@@ -19,11 +16,9 @@ from pace.protocol import Messages
 from pace.reports import Block, Cell, Facts, Section, Table, Text
 from pace.runtimes.files import attacks
 from pace.runtimes.files.attacks import Risk
+from pace.runtimes.files.model import KeptModel
 from pace.runtimes.files.policy import Limit, Policy, append_decision
 from pace.runtimes.files.site import Site
-
-if TYPE_CHECKING:
-    from pace.runtimes.files.model import KeptModel
 
 FORMAT = "pace-egress-1"
 LARGEST = 2**26  # bytes of a report

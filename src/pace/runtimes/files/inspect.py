@@ -1,7 +1,5 @@
 """What a file of ours is: its kind, version, digest, tensors, bytes, and whether it is sound."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The server's step: accept or refuse every upload, decide once, answer from the journal, report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -60,6 +58,30 @@ class MergeReport:
     edition: int = 1
     new: tuple[str, ...] = ()  # who came with this edition
     left: tuple[str, ...] = ()  # who left with it; their uploads are deleted
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the next edition of a job changes."""
+
+    added: Mapping[str, str] = field(default_factory=dict)  # public keys by name
+    withdrawn: Sequence[Path] = ()  # signed withdrawals
+    removed: Sequence[str] = ()  # whom the server takes off the list
+
+    def begin(self, book: Journal, key: signatures.Key | None) -> Journal:
+        """The journal in the next edition; a change that was made before is not made again."""
+        job = book.job
+        editions.check_editions(job)
+        assert key is not None  # a job with keys has the server's
+        said = [editions.read_withdrawal(path, job) for path in self.withdrawn]
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        here, removed = book.accepted(), {}
+        for name in self.removed:
+            upload = jobs.evidence_of(book.stored(name))[0].hex() if name in here else ""
+            left = (job.number + 1, job.keys.get(name, ""), upload, "", now)
+            removed[name] = editions.Leaver(*left, withdrew=False)
+        edition = editions.next_edition(job, self.added, {one.name: one for one in said}, removed)
+        return book if edition is None else book.begin_edition(edition, key)
 
 
 def upload_files(paths: Sequence[Path]) -> list[Path]:
@@ -139,30 +161,6 @@ def _put(path: Path, content: bytes) -> None:
     """Write a file for a party; never replace another."""
     if not atomic.create(path, content, settled=False) and not untrusted.same(path, content):
         raise FileError(f"{path} is another file: move it or choose another --out")
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What the next edition of a job changes."""
-
-    added: Mapping[str, str] = field(default_factory=dict)  # public keys by name
-    withdrawn: Sequence[Path] = ()  # signed withdrawals
-    removed: Sequence[str] = ()  # whom the server takes off the list
-
-    def begin(self, book: Journal, key: signatures.Key | None) -> Journal:
-        """The journal in the next edition; a change that was made before is not made again."""
-        job = book.job
-        editions.check_editions(job)
-        assert key is not None  # a job with keys has the server's
-        said = [editions.read_withdrawal(path, job) for path in self.withdrawn]
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        here, removed = book.accepted(), {}
-        for name in self.removed:
-            upload = jobs.evidence_of(book.stored(name))[0].hex() if name in here else ""
-            left = (job.number + 1, job.keys.get(name, ""), upload, "", now)
-            removed[name] = editions.Leaver(*left, withdrew=False)
-        edition = editions.next_edition(job, self.added, {one.name: one for one in said}, removed)
-        return book if edition is None else book.begin_edition(edition, key)
 
 
 def put_edition(book: Journal, out: Path) -> Path | None:

@@ -6,8 +6,6 @@ about, and counts by class), job.pace, mapping.toml where the site's tables have
 index.html for people. Neither tensors nor the JSON object beside them are trusted.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -32,12 +30,12 @@ from pace.protocol import AdoptedModel, Adoption, External, Kept, Message, layou
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
-from pace.runtimes.files.rows import parquet_library
+from pace.runtimes.files.rows import arrow
 from pace.runtimes.files.site import Members, Site
 from pace.tables import ColumnMapping, read_columns
 from pace.task import called
 
-KEPT, PARAMS = "pace-kept-1", "pace-params-1"
+KEPT, PARAMS = "pace-kept-2", "pace-params-2"
 MEMBERS = "members"  # the tensor of whom a model was trained on
 ABOUT, PAGE, MAPPING = "model.json", "index.html", "mapping.toml"
 WHAT = "`pace inspect` says what it is"
@@ -71,10 +69,9 @@ class KeptModel:
 
     def encode(self, job: Job) -> bytes:
         about = {"format": KEPT, "job": job.digest, "upload": self.kept.upload.hex()}
-        about |= {**records.plain_record(self.about), "salt": self.members.salt.hex()}
         upload = torch.frombuffer(bytearray(self.frame), dtype=torch.uint8)
         values = {**self.kept.local, "upload": upload, MEMBERS: self.members.table}
-        return encode_tensors(values, about)
+        return encode_tensors(values, about | records.plain_record(self.about))
 
 
 def read_kept(path: Path, job: Job) -> KeptModel:
@@ -90,7 +87,7 @@ def read_kept(path: Path, job: Job) -> KeptModel:
     except (LookupError, ValueError) as error:
         raise FileError(f"{path} is incomplete ({error}): restore it from a backup") from error
     message = steps.check_upload(frame, job.federation)
-    members = Members.checked(about.get("salt"), values.get(MEMBERS), path)
+    members = Members.checked(values.get(MEMBERS), path)
     return KeptModel(Kept(local, wire.checksum(frame)), frame, message, trained, members)
 
 
@@ -120,12 +117,12 @@ def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> No
     """The folder, complete or not at all; one that is there is moved `aside`."""
     for params in (model.local, *(external.params for external in model.externals)):
         check_numbers(params, folder)
-    about = {"format": PARAMS, "job": model.job.digest}
-    salted = {**about, "which": "local", "salt": model.members.salt.hex()}
     local = {**model.local, MEMBERS: model.members.table}
-    files = {"local.safetensors": encode_tensors(local, salted)}
-    for name, external in zip(_names(len(model.externals)), model.externals, strict=True):
-        files[f"{name}.safetensors"] = encode_tensors(external.params, {**about, "which": name})
+    parts = [local, *(external.params for external in model.externals)]
+    files = {}
+    for name, params in zip(_names(len(model.externals)), parts, strict=True):
+        about = {"format": PARAMS, "job": model.job.digest, "which": name}
+        files[f"{name}.safetensors"] = encode_tensors(params, about)
     document = model_document(model.job, model.outcome)
     texts = {
         ABOUT: json.dumps(records.plain_record(model.outcome)) + "\n",
@@ -158,7 +155,7 @@ def read_model(folder: Path) -> SiteModel:
     if job.digest != outcome.job:
         raise FileError(f"{folder} holds another job than its model's, {outcome.job[:16]}")
     blanks = layouts.blank_externals(job.federation)
-    names, classes = ("local", *_names(len(blanks))), job.model.classes
+    names, classes = _names(len(blanks)), job.model.classes
     if len(outcome.weights) != len(names) or outcome.validation.classes != classes:
         raise FileError(f"{folder}: model.json is of another job's models or classes: restore it")
     parts = []
@@ -167,13 +164,13 @@ def read_model(folder: Path) -> SiteModel:
         about, values = read_tensors(path, PARAMS)
         if about.get("which") != name or about.get("job") != job.digest:
             raise FileError(f"{path} does not belong to this model: restore it")
-        parts.append((path, about, values))
-    path, about, values = parts[0]
-    members = Members.checked(about.get("salt"), values.get(MEMBERS), path)
-    local, externals = _local(values, job, path), []
-    for blank, (path, _, values) in zip(blanks, parts[1:], strict=True):
-        params = _parameters(values, wire.layout(blank.params), path)
-        externals.append(replace(blank, params=params, returned=None))
+        parts.append((values, path))
+    values, path = parts[0]
+    local, members = _local(values, job, path), Members.checked(values.get(MEMBERS), path)
+    externals = [
+        replace(blank, params=_parameters(*part, wire.layout(blank.params)), returned=None)
+        for blank, part in zip(blanks, parts[1:], strict=True)
+    ]
     path = folder / MAPPING
     mapping = read_columns(path, ColumnMapping) if path.exists() else None
     return SiteModel(job, local, tuple(externals), outcome, members, mapping=mapping)
@@ -184,13 +181,13 @@ def _local(values: Mapping[str, Tensor], job: Job, path: Path) -> Params:
     network, rows = layouts.local_layouts(job.federation)
     if rows and not set(network) & set(values):
         brought = rows if set(rows) & set(values) else wire.Layout({})
-        return _parameters(values, brought, path)
-    return _parameters(values, network, path)
+        return _parameters(values, path, brought)
+    return _parameters(values, path, network)
 
 
 def _names(externals: int) -> list[str]:
-    """What the files of the Externals are called."""
-    return ["external", *(f"external-{number}" for number in range(2, externals + 1))]
+    """What the files of Local and of the Externals are called."""
+    return ["local", "external", *(f"external-{number}" for number in range(2, externals + 1))]
 
 
 def encode_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
@@ -235,7 +232,7 @@ def _header(content: bytes) -> dict[str, Any]:
     return header
 
 
-def _parameters(tensors: Mapping[str, Tensor], expected: wire.Layout, path: Path) -> Params:
+def _parameters(tensors: Mapping[str, Tensor], path: Path, expected: wire.Layout) -> Params:
     """The parameters among the tensors, exactly as the job's model has them."""
     params = {name: tensors[name] for name in expected if name in tensors}
     if (found := wire.layout(params)) != dict(expected):
@@ -295,11 +292,11 @@ def _write_csv(file: IO[bytes], tables: Iterable[Columns]) -> None:
 
 
 def _write_parquet(file: IO[bytes], tables: Iterable[Columns]) -> None:
-    parquet = parquet_library()
-    import pyarrow
-
+    pyarrow = arrow()
     with ExitStack() as stack:
         writer = None
         for table in map(pyarrow.table, tables):
-            writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema))
+            writer = writer or stack.enter_context(
+                pyarrow.parquet.ParquetWriter(file, table.schema)
+            )
             writer.write_table(table)

@@ -3,8 +3,6 @@
 There are counts on the page, and with few nodes a count is about few people: it stays at the site.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ site's analyst asks first: is it better, are its probabilities right, and what n
 of test nodes that only one of two models has right, and the interval that chance would give them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,8 +23,8 @@ from pace.reports import READINGS, Finding
 from pace.runtimes.files.site import NEW, ROLES, Site
 from pace.training import affine, logistic_regression
 
-MASKS = ("train", "val", "test", "new", "all")
 MODEL = "pace-model-1"
+MASKS = ("train", "val", "test", "new", "all")
 PENALTIES = (1e-2, 1e-3, 1e-1, 1e-4)  # of the baseline; the first without validation nodes
 NORMAL = 1.959964  # standard deviations of a normal distribution that hold 95 %
 ALONE, PLAIN = "this site alone (Local)", "a logistic regression on the columns, without links"
@@ -141,13 +139,11 @@ def on_unseen(
     score: Callable[[Tensor, Tensor], float], adoption: Adoption, graph: Graph
 ) -> dict[str, float]:
     """A score of Local and of what is used, on nodes whose labels neither was fitted to."""
-    local, adopted, nodes = zip(*adoption.unseen(graph.val), strict=True)
-    labels = torch.cat([graph.y[held] for held in nodes])
-    scores = {}
-    for name, logits in {"local": local, "adopted": adopted}.items():
-        pairs = zip(logits, nodes, strict=True)
-        scores[name] = score(torch.cat([part[held] for part, held in pairs]), labels)
-    return scores
+    cases = adoption.unseen(graph.val)
+    labels = torch.cat([graph.y[held] for *_, held in cases])
+    local = torch.cat([logits[held] for logits, _, held in cases])
+    adopted = torch.cat([logits[held] for _, logits, held in cases])
+    return {"local": score(local, labels), "adopted": score(adopted, labels)}
 
 
 def temperatures(adoption: Adoption, graph: Graph, baseline: Tensor | None) -> dict[str, float]:
@@ -164,28 +160,27 @@ def mask_scores(
     nodes: Tensor,
     *,
     mask: str,
-    classes: int,
     heat: Mapping[str, float],
     baseline: Tensor | None = None,
 ) -> MaskScores:
     """Scores and counts of each reading on these nodes; `heat` has the readings' temperatures."""
-    labels = graph.y[nodes]
-    readings = {name: logits(adoption) for name, logits in READINGS.items()}
+    labels, classes = graph.y[nodes], adoption.local.shape[1]
+    readings = {name: logits(adoption)[nodes] for name, logits in READINGS.items()}
     if baseline is not None:
-        readings["baseline"] = baseline
-    hits = {name: task.called(logits[nodes]) == labels for name, logits in readings.items()}
+        readings["baseline"] = baseline[nodes]
+    hits = {name: task.called(logits) == labels for name, logits in readings.items()}
     used = hits["adopted"]
 
     def scores(logits: Tensor, reading: str) -> ReadingScores:
         if not len(labels):
             return ReadingScores()
-        calibrated = logits[nodes].double() / heat.get(reading, 1.0)
-        counts = task.counted(logits[nodes], labels, classes)
+        calibrated = logits.double() / heat.get(reading, 1.0)
+        counts = task.counted(logits, labels, classes)
         return ReadingScores(
             task.accuracy(counts),
             task.weighted_f1(counts),
             task.macro_f1_present(counts),
-            nll=task.nll(logits[nodes], labels),
+            nll=task.nll(logits, labels),
             calibrated_nll=task.nll(calibrated, labels),
             confusion=tuple(map(tuple, counts.tolist())),
             bins=task.reliability(calibrated, labels),
@@ -222,8 +217,7 @@ def evaluate_mask(
     if not nodes.any():
         raise GraphError(f"the graph has no labelled nodes in {mask!r}: choose another --on")
     heat = {"local": outcome.local_temperature, "adopted": outcome.temperature}
-    classes = outcome.validation.classes
-    scores = mask_scores(adoption, site.graph, nodes, mask=mask, classes=classes, heat=heat)
+    scores = mask_scores(adoption, site.graph, nodes, mask=mask, heat=heat)
     return replace(scores, new=int((nodes & unseen).sum()))
 
 

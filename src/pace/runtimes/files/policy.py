@@ -7,8 +7,6 @@ Both are in the user's state folder (`pace.io.atomic`). Who changes or removes a
 after it; who cuts off its end is found out by the hash of any later decision, which egress reports hold.
 """
 
-from __future__ import annotations
-
 import getpass
 import hashlib
 import json

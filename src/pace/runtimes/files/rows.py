@@ -37,18 +37,23 @@ ABOUT = ("id", "split", "label")
 def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
     """The rows of a folder, streamed where they are summed; with `sample`, some of each split."""
     files, classes = RowFiles.found(folder, job), job.model.classes
-    counts, held = torch.zeros(classes, dtype=torch.int64), files.empty()
+    counts, none = torch.zeros(classes, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
+    held = {name: torch.zeros(0, width) for name, width in files.columns.items()}
+    held |= {"key": none.double(), "y": none, "split": none}
     seed = torch.Generator().manual_seed(0)
     for table in files.blocks() if sample else files.blocks(maps=False):
         counts += table.training_counts(classes)
         if sample:
             keys = torch.rand(table.nodes, generator=seed, dtype=torch.float64)
-            held = _lowest(held, {"key": keys, "y": table.y, "split": table.split, **table.maps})
+            more = {"key": keys, "y": table.y, "split": table.split, **table.maps}
+            both = {name: torch.cat([rows, more[name]]) for name, rows in held.items()}
+            lowest = torch.cat(_lowest(both["key"], both["split"]))
+            held = {name: rows[lowest] for name, rows in both.items()}
     if not counts.sum():
         raise GraphError(f"no row of {folder} is for training: its column split says `train`")
     y, split, maps = held["y"], held["split"], {name: held[name] for name in files.columns}
-    more = {"stream": files.blocks, "counts": counts, "identity": files.identity}
-    return Site(RowTable.of(y, split, maps, job.model.features, **more), (), None)
+    whole = {"stream": files.blocks, "counts": counts, "identity": files.identity}
+    return Site(RowTable.of(y, split, maps, job.model.features, **whole), (), None)
 
 
 def load_any(path: Path, job: Job) -> Site:
@@ -78,7 +83,7 @@ def mapped_sites(path: Path, job: Job) -> Iterator[Site]:
     """The graph of a folder in blocks of nodes, each a site with its ids."""
     sample = load_any(path, job).graph
     assert isinstance(sample, Excerpt)
-    ids = parquet_library().ParquetFile(path / "ids.parquet").iter_batches(MAPPED)
+    ids = arrow().parquet.ParquetFile(path / "ids.parquet").iter_batches(MAPPED)
     for table, batch in zip(_row_blocks(sample.whole, job), ids, strict=True):
         yield Site(table, tuple(map(str, batch.column(0).to_pylist())), None)
     forget(sample.whole, LOGITS)  # of a model; other products are the graph's
@@ -105,23 +110,17 @@ def _sampled(whole: MappedGraph, model: Layered, memory: int) -> Tensor:
         reached = (whole.degrees[:, 0] + 1) * float(whole.degrees.mean() + 1) ** (hops - 1)
     rows = memory // (16 * (model.widths[0] + 3 * sum(model.widths[1:])))
     chosen = []
-    for name in MASKS:
-        nodes = getattr(whole, name).nonzero().flatten()
-        nodes = nodes[keys[nodes].argsort()[:SAMPLE]]
+    for name, nodes in zip(MASKS, _lowest(keys, whole.split), strict=True):
         chosen.append(nodes[reached[nodes].double().cumsum(0) <= rows])
         if len(nodes) and not len(chosen[-1]):
             raise SettingError(f"{name} nodes do not fit: import the graph with more --memory")
     return torch.cat(chosen).sort().values
 
 
-def _lowest(*tables: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Of all rows that are in a split, those with the lowest keys."""
-    every = {name: torch.cat([table[name] for table in tables]) for name in tables[0]}
-    chosen = []
-    for split in range(len(MASKS)):
-        nodes = (every["split"] == split).nonzero().flatten()
-        chosen.append(nodes[every["key"][nodes].argsort()[:SAMPLE]])
-    return {name: column[torch.cat(chosen)] for name, column in every.items()}
+def _lowest(keys: Tensor, split: Tensor) -> list[Tensor]:
+    """Of each split, the nodes with the lowest keys."""
+    nodes = ((split == number).nonzero().flatten() for number in range(len(MASKS)))
+    return [some[keys[some].argsort()[:SAMPLE]] for some in nodes]
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,8 @@ class RowFiles:
         files = tuple(sorted(folder.rglob("*.parquet")))
         if not files:
             raise FileError(f"{folder} holds no .parquet file, such as `pace rows` makes")
-        names = parquet_library().read_schema(files[0]).names
-        if absent := [name for name in (*ABOUT, *columns) if name not in names]:
-            has = f"it has {', '.join(names[:12])}"
-            raise GraphError(f"{files[0]} has no column {absent[0]!r}; {has}")
         logits = form.local_columns().values()
-        if all(name in names for name in logits):
+        if set(logits) <= set(arrow().parquet.read_schema(files[0]).names):
             columns |= dict.fromkeys(logits, job.model.classes)
         return cls(files, columns, job)
 
@@ -162,31 +157,27 @@ class RowFiles:
                 sha.update(f"{path.name} {path.stat().st_size}".encode() + file.read(length))
         return sha.hexdigest()
 
-    def empty(self) -> dict[str, Tensor]:
-        none = torch.zeros(0, dtype=torch.int64)
-        maps = {name: torch.zeros(0, width) for name, width in self.columns.items()}
-        return {"key": none.double(), "y": none, "split": none, **maps}
-
     def sites(self) -> Iterator[Site]:
         """Blocks of rows, each a site of its own with its ids."""
-        for batch, where in self._batches((*ABOUT, *self.columns)):
-            ids = tuple(map(str, batch.column("id").to_pylist()))
-            yield Site(self._table(batch, where, self.columns), ids, None)
+        for batch, table in self._tables(ABOUT, self.columns):
+            yield Site(table, tuple(map(str, batch.column("id").to_pylist())), None)
 
     def blocks(self, *, maps: bool = True) -> Iterator[RowTable]:
         """Blocks of rows, or of their labels and splits alone."""
-        columns = self.columns if maps else {}
-        for batch, where in self._batches((*ABOUT[1:], *columns)):
-            yield self._table(batch, where, columns)
+        return (table for _, table in self._tables(ABOUT[1:], self.columns if maps else {}))
 
-    def _batches(self, wanted: Sequence[str]) -> Iterator[tuple[Any, str]]:
+    def _tables(
+        self, about: Sequence[str], maps: Mapping[str, int]
+    ) -> Iterator[tuple[Any, RowTable]]:
+        """Batches of these columns as they are in the files, and what they say."""
         for path in self.files:
-            with parquet_library().ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
-                if absent := [name for name in wanted if name not in file.schema_arrow.names]:
-                    raise GraphError(f"{path} has no column {absent[0]!r}, which other files have")
-                first = 0
-                for batch in file.iter_batches(BATCH, columns=wanted, use_threads=False):
-                    yield batch, f"{path}, rows from {first:,}"
+            with arrow().parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
+                names, first = file.schema_arrow.names, 0
+                if absent := [name for name in (*ABOUT, *self.columns) if name not in names]:
+                    has = f"it has {', '.join(names[:12])}"
+                    raise GraphError(f"{path} has no column {absent[0]!r}; {has}")
+                for batch in file.iter_batches(BATCH, columns=[*about, *maps], use_threads=False):
+                    yield batch, self._table(batch, f"{path}, rows from {first:,}", maps)
                     first += len(batch)
 
     def _table(self, batch: Any, where: str, columns: Mapping[str, int]) -> RowTable:
@@ -202,20 +193,19 @@ class RowFiles:
         return RowTable.of(labels, split, maps, self.job.model.features)
 
 
-def parquet_library() -> Any:
-    """`pyarrow.parquet`, or how to get it."""
+def arrow() -> Any:
+    """`pyarrow`, or how to get it."""
     try:
-        from pyarrow import parquet
+        import pyarrow.compute
+        import pyarrow.parquet
     except ImportError:
         raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
-    return parquet
+    return pyarrow
 
 
 def _numbered(column: Any, names: Sequence[str], what: str) -> Tensor:
     """The place of each word among the names, UNKNOWN where there is none."""
-    import pyarrow
-    from pyarrow import compute
-
+    pyarrow, compute = arrow(), arrow().compute
     words = compute.fill_null(column.cast(pyarrow.string()), "")
     found = compute.index_in(words, value_set=pyarrow.array(names))
     wrong = compute.and_(compute.is_null(found), compute.not_equal(words, ""))
@@ -227,9 +217,7 @@ def _numbered(column: Any, names: Sequence[str], what: str) -> Tensor:
 
 def _numbers(column: Any, width: int, what: str) -> Tensor:
     """A column of lists as a matrix, (rows, width)."""
-    import pyarrow
-    from pyarrow import compute
-
+    pyarrow, compute = arrow(), arrow().compute
     lists = pyarrow.types.is_list, pyarrow.types.is_large_list, pyarrow.types.is_fixed_size_list
     if not any(kind(column.type) for kind in lists):
         raise GraphError(f"{what} is of type {column.type}, expected lists of {width} numbers")
@@ -248,9 +236,7 @@ def write_rows(
     folder: Path, site: Site, job: Job, local: Params | None = None
 ) -> tuple[list[str], int]:
     """Write a graph's rows, with Local's logits if it is given; the maps, and how many files."""
-    import pyarrow
-
-    parquet, graph, federation = parquet_library(), site.graph, job.federation
+    pyarrow, graph, federation = arrow(), site.graph, job.federation
     form = federation.closed_form
     if form is None:
         raise SettingError("the job's method reads edges, so it has no rows to write")
@@ -275,5 +261,5 @@ def write_rows(
                 flat = pyarrow.array(rows.float().contiguous().numpy().reshape(-1))
                 table[name] = pyarrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
             path = staged / f"part-{number:05}.parquet"
-            parquet.write_table(pyarrow.table(table), path, row_group_size=BATCH)
+            pyarrow.parquet.write_table(pyarrow.table(table), path, row_group_size=BATCH)
     return list(form.row_columns(federation)), len(parts)

@@ -6,8 +6,6 @@ sealed/FINGERPRINT/DIGEST.json: the job, its seed, its participants and their ke
 upload's frame
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

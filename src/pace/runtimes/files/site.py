@@ -8,7 +8,6 @@ private as the model.
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from pace.models import MappedGraph
 from pace.protocol import layouts
 from pace.tables import ColumnMapping
 
-SALT, HASH = 16, 16  # bytes
+HASH = 16  # bytes, of an id and of the salt
 LARGEST_SECRET = 2**16  # bytes
 ROLES = ("unlabelled", "train", "val", "test")  # by number
 NEW = "new"
@@ -45,7 +44,7 @@ class Site:
 
     def roles(self, members: Members) -> list[str]:
         """What each node was used for; tables of rows and mapped graphs say so themselves."""
-        if len(members.table):
+        if len(members.table) > 1:
             return members.roles(self.nodes)
         return [ROLES[1 + number] for number in self.graph.split.tolist()]
 
@@ -61,8 +60,8 @@ def load_site(path: Path, job: Job) -> Site:
 
 def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = None) -> Site:
     """The same of a dataset that is in memory; `path` is what messages call it."""
-    _check_names("feature", dataset.names.features, job, path)
-    _check_names("class", dataset.names.classes, job, path)
+    _check_names("feature", dataset.names.features, job.features, path)
+    _check_names("class", dataset.names.classes, job.classes, path)
     layouts.check(dataset.graph, job.federation)
     graph, drawn = dataset.graph, None
     names = dataset.names.nodes
@@ -79,9 +78,8 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
     return Site(graph, names, drawn, rows, mapping)
 
 
-def _check_names(kind: str, names: Sequence[str], job: Job, path: Path) -> None:
+def _check_names(kind: str, names: Sequence[str], agreed: Sequence[str], path: Path) -> None:
     """Numbers mean the same at every site only if names are in the same order."""
-    agreed = job.classes if kind == "class" else job.features
     if not names or not agreed or tuple(names) == tuple(agreed):
         return
     pairs = enumerate(zip_longest(names, agreed))
@@ -94,34 +92,31 @@ def _check_names(kind: str, names: Sequence[str], job: Job, path: Path) -> None:
 class Members:
     """The nodes of the graph that a model was made on, each with its role."""
 
-    salt: bytes
-    table: Tensor  # (nodes, HASH + 1) uint8: the hash of the id, then the role's number
+    table: Tensor
+    """(1 + nodes, HASH + 1) uint8: a row with the salt, then each id's hash and the role's number."""
 
     @classmethod
     def of(cls, graph: Graph, nodes: Sequence[str]) -> Members:
-        salt = secrets.token_bytes(SALT)
-        if not nodes:  # a table of rows says itself what each row was used for
-            return cls(salt, torch.zeros(0, HASH + 1, dtype=torch.uint8))
-        roles = (graph.train.int() + 2 * graph.val.int() + 3 * graph.test.int()).tolist()
-        pairs = zip(nodes, roles, strict=True)
-        rows = b"".join(_hash(salt, name) + bytes([role]) for name, role in pairs)
-        table = torch.frombuffer(bytearray(rows), dtype=torch.uint8).reshape(-1, HASH + 1)
-        return cls(salt, table)
+        salt, roles = secrets.token_bytes(HASH), (graph.split + 1).tolist()
+        rows = bytearray(salt + bytes(1))
+        if nodes:  # a table of rows says itself what each row was used for
+            for name, role in zip(nodes, roles, strict=True):
+                rows += _hash(salt, name) + bytes([role])
+        return cls(torch.frombuffer(rows, dtype=torch.uint8).reshape(-1, HASH + 1))
 
     @classmethod
-    def checked(cls, salt: object, table: Tensor | None, path: Path) -> Members:
+    def checked(cls, table: Tensor | None, path: Path) -> Members:
         """The members that a file holds, or a FileError."""
-        salted = re.fullmatch(f"[0-9a-f]{{{2 * SALT}}}", str(salt))
-        rows = table is not None and table.dtype == torch.uint8 and table.shape[1:] == (HASH + 1,)
-        if table is None or not (salted and rows and (table[:, -1] < len(ROLES)).all()):
+        sound = table is not None and table.dtype == torch.uint8 and table.shape[1:] == (HASH + 1,)
+        if table is None or not (sound and len(table) and (table[:, -1] < len(ROLES)).all()):
             raise FileError(f"{path} does not say whom the model was trained on: restore it")
-        return cls(bytes.fromhex(str(salt)), table)
+        return cls(table)
 
     def roles(self, nodes: Sequence[str]) -> list[str]:
         """What each node was used for; `new` where the model has never seen it."""
-        rows = self.table.contiguous().numpy()
+        salt, *rows = self.table.contiguous().numpy()
         by_hash = {row[:HASH].tobytes(): ROLES[row[HASH]] for row in rows}
-        return [by_hash.get(_hash(self.salt, name), NEW) for name in nodes]
+        return [by_hash.get(_hash(salt[:HASH].tobytes(), name), NEW) for name in nodes]
 
 
 def _hash(salt: bytes, name: str) -> bytes:
