@@ -47,9 +47,8 @@ class Forecast:
 def forecast_fit(path: Path, federation: Federation) -> Forecast:
     """Of a site's graph, a file or a folder; one that does not fit is refused."""
     if not is_folder(path):
-        forecast = in_memory(*graph_sizes(path), federation)
-        _refuse_memory(forecast, "stream its tables with `pace graph import --memory GB`")
-        return forecast
+        sizes, remedy = graph_sizes(path), "stream its tables with `pace graph import --memory GB`"
+        return _fitting(in_memory(*sizes, federation), remedy)
     _, about = read_folder(path)
     form = federation.closed_form
     columns = sum(form.row_columns(federation).values()) if form else 0
@@ -58,7 +57,7 @@ def forecast_fit(path: Path, federation: Federation) -> Forecast:
     made = sum(part.stat().st_size for part in (path / "made").rglob("*") if part.is_file())
     disk = max(0.0, 4.0 * about.nodes * (about.features + columns) - made)
     forecast = Forecast(LIBRARIES + about.memory, seconds, disk)
-    _refuse_memory(forecast, "import the graph again with less --memory")
+    _fitting(forecast, "import the graph again with less --memory")
     if (free := shutil.disk_usage(path).free) < disk:
         raise SettingError(
             f"products of {path} take up to {disk / 1e9:.1f} GB beside it, and {free / 1e9:.1f} GB are "
@@ -72,9 +71,7 @@ def forecast_run(graph: Graph, federations: Iterable[Federation], seeds: int) ->
     size = graph.nodes, graph.edges.shape[1], graph.features
     parts = [in_memory(*size, federation) for federation in federations]
     seconds = seeds * sum(part.seconds for part in parts)
-    forecast = Forecast(max(part.memory for part in parts), seconds)
-    _refuse_memory(forecast, "take a smaller graph")
-    return forecast
+    return _fitting(Forecast(max(part.memory for part in parts), seconds), "take a smaller graph")
 
 
 def in_memory(nodes: int, entries: int, features: int, federation: Federation) -> Forecast:
@@ -85,13 +82,15 @@ def in_memory(nodes: int, entries: int, features: int, federation: Federation) -
     return Forecast(LIBRARIES + 4 * numbers, federation.recipe.epochs * epoch / RATE)
 
 
-def _refuse_memory(forecast: Forecast, remedy: str) -> None:
+def _fitting(forecast: Forecast, remedy: str) -> Forecast:
+    """The forecast, if there is so much memory."""
     free = available_memory()
     if free is not None and forecast.memory > free:
         raise SettingError(
             f"this takes about {forecast.memory / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
             f"free: free some, or {remedy}"
         )
+    return forecast
 
 
 def available_memory() -> int | None:
