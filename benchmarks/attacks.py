@@ -8,26 +8,25 @@ admitted as the server would. Writes tables/backdoors.md and tables/attacks.md, 
 explains.
 """
 
-from __future__ import annotations
-
-import argparse
 import math
-import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, replace
+from itertools import product
 from pathlib import Path
+from statistics import fmean
+from typing import Annotated
 
 import pandas as pd
 import torch
-from torch import Tensor
+import typer
 
-from benchmarks.backdoor import Trigger, outcome
+from benchmarks.backdoor import Lie, Outcome, Trigger, outcome, play
 from pace.datasets import divide, load
 from pace.errors import PaceError
 from pace.graph import Graph
-from pace.methods import Limited, Pace, Regressed, make
+from pace.methods import Limited, Pace, make
 from pace.models import GCN
-from pace.protocol import SEEDS, Federation, Kept, Message, Method, steps, wire
+from pace.protocol import SEEDS, Federation, Message, Method
 from pace.reports import READINGS, Table
 from pace.task import accuracy, counted, pooled
 from pace.training import train_cohort
@@ -37,7 +36,7 @@ CLIENTS, MOST = 10, 3
 RULES: dict[str, Method] = {"paper": Pace(), "limited": Limited()}
 
 
-def times(factor: float) -> Callable[[Message], Message]:
+def times(factor: float) -> Lie:
     """The update times a factor: `/L` stays, whatever else is no moment takes it."""
     return lambda message: {
         name: value if name.endswith(("/m", "/L")) else factor * value
@@ -55,59 +54,14 @@ def concentrated(message: Message) -> Message:
     return made
 
 
-ATTACKS: dict[str, Callable[[Message], Message]] = {
+FLIPPED = "other labels"  # what is sent is honest, of a model trained on labels turned round by one
+ATTACKS: dict[str, Lie | None] = {
     "× 1000": times(1000.0),
     "× -1": times(-1.0),
     "× -1000": times(-1000.0),
-    "other labels": lambda message: message,  # trained on labels turned round: see `learnt`
+    FLIPPED: None,
     "one column": concentrated,
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Learnt:
-    """One seed: the honest messages, those of the label flippers, and what everybody keeps."""
-
-    locals: list[dict[str, Tensor]]
-    honest: list[Message]
-    flipped: list[Message]
-
-
-def learnt(graphs: Sequence[Graph], gcn: GCN, seed: int) -> Learnt:
-    federation = Federation(gcn, Pace(), seed)
-    everybody = list(graphs)
-    for graph in graphs[:MOST]:
-        turned = torch.where(graph.y < 0, graph.y, (graph.y + 1) % gcn.classes)
-        everybody.append(replace(graph, y=turned))
-    start = {seed: federation.start}
-    models = train_cohort(everybody, gcn, start, recipe=federation.recipe)[seed]
-    pairs = zip(models, everybody, strict=True)
-    messages = [federation.method.share(local, graph, federation) for local, graph in pairs]
-    return Learnt(models[:CLIENTS], messages[:CLIENTS], messages[CLIENTS:])
-
-
-def attacked(known: Learnt, attack: str, liars: int) -> list[Message]:
-    source = known.flipped if attack == "other labels" else known.honest
-    return [*(ATTACKS[attack](message) for message in source[:liars]), *known.honest[liars:]]
-
-
-def scored(
-    graphs: Sequence[Graph], known: Learnt, messages: Sequence[Message], federation: Federation
-) -> dict[str, float]:
-    """Accuracy by reading, through the whole protocol."""
-    uploads = [wire.encode(message, federation.digest) for message in messages]
-    for upload in uploads:
-        steps.check_upload(upload, federation)  # no attack here is refused
-    returns = steps.merge(uploads, federation)
-    counts: dict[str, list[Tensor]] = {reading: [] for reading in READINGS}
-    for client in range(MOST, CLIENTS):
-        kept = Kept(known.locals[client], wire.checksum(uploads[client]))
-        found = steps.adopt(graphs[client], kept, returns[client], federation)
-        test, labels = graphs[client].test, graphs[client].y
-        for reading, logits in READINGS.items():
-            tested = logits(found)[test], labels[test]
-            counts[reading].append(counted(*tested, federation.model.classes))
-    return {reading: 100 * accuracy(pooled(each)) for reading, each in counts.items()}
 
 
 def study(
@@ -122,17 +76,35 @@ def study(
     (External always taken) and `adopted` (through the gate).
     """
     gcn = GCN((graphs[0].features, 64, classes))
-    cases = [("none", 0), *((attack, n) for attack in attacks for n in range(1, MOST + 1))]
+    turned = [
+        replace(graph, y=torch.where(graph.y < 0, graph.y, (graph.y + 1) % classes))
+        for graph in graphs[:MOST]
+    ]
     rows = []
     for seed in seeds:
-        known = learnt(graphs, gcn, seed)
-        for attack, liars in cases:
-            messages = known.honest if attack == "none" else attacked(known, attack, liars)
-            for rule, method in RULES.items():
-                scores = scored(graphs, known, messages, Federation(gcn, method, seed))
-                rows.append({"attack": attack, "liars": liars, "rule": rule, **scores})
-    means = pd.DataFrame(rows).groupby(["attack", "liars", "rule"], sort=False).mean()
-    return means.unstack("rule").swaplevel(axis=1)
+        first = Federation(gcn, Pace(), seed)
+        trained = train_cohort([*graphs, *turned], gcn, {seed: first.start}, recipe=first.recipe)[
+            seed
+        ]
+        for (attack, liars), (rule, method) in product(
+            [("none", 0), *product(attacks, range(1, MOST + 1))], RULES.items()
+        ):
+            flipped = liars if attack == FLIPPED else 0
+            models = [*trained[CLIENTS : CLIENTS + flipped], *trained[flipped:CLIENTS]]
+            lie = ATTACKS.get(attack)
+            lies = dict.fromkeys(range(liars), lie) if lie else {}
+            adoptions, _ = play(graphs, models, Federation(gcn, method, seed), lies)
+            honest = list(zip(adoptions, graphs, strict=True))[MOST:]
+            for reading, logits in READINGS.items():
+                counts = [
+                    counted(logits(adopted)[graph.test], graph.y[graph.test], classes)
+                    for adopted, graph in honest
+                ]
+                place = {"attack": attack, "liars": liars, "rule": rule, "reading": reading}
+                rows.append(place | {"percent": 100 * accuracy(pooled(counts))})
+    return pd.DataFrame(rows).pivot_table(
+        "percent", ["attack", "liars"], ["rule", "reading"], sort=False
+    )
 
 
 def attack_table(scores: pd.DataFrame) -> Table:
@@ -164,11 +136,11 @@ BACKDOORS = {
     "ten words, ≥ 6 %": Trigger(10, 0.06),
     "thirty words, ≥ 6 %": Trigger(30, 0.06),
 }
-HONEST, LIED = "nobody lies", "one lies"
-NUMBERS = ("accuracy", "local_accuracy", "hit", "local_hit", "flagged")
+REFUSED = Outcome(*(math.nan,) * 5)
+Found = tuple[Outcome | None, Outcome]  # where nobody lies, if that is another case; where one does
 
 
-def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) -> pd.DataFrame:
+def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) -> dict[str, Found]:
     """What a method does without a lie and with each backdoor at its best strength: means over seeds.
 
     Regressions have no hidden units. Of a lie that the server refuses there are no numbers.
@@ -177,45 +149,41 @@ def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) 
     first = agreed[seeds[0]]
     start = {seed: federation.start for seed, federation in agreed.items()}
     models = train_cohort(graphs, first.network, start, recipe=first.recipe)
-    rows = isinstance(first.method, Regressed)
 
-    def mean(trigger: Trigger) -> dict[str, float]:
+    def mean(trigger: Trigger, strength: float) -> Outcome:
+        lie = replace(trigger, strength=strength)
         try:
-            ends = [outcome(graphs, models[seed], agreed[seed], trigger) for seed in seeds]
+            ends = [outcome(graphs, models[seed], agreed[seed], lie) for seed in seeds]
         except PaceError:
-            return dict.fromkeys(NUMBERS, math.nan)
-        return {
-            number: statistics.fmean(getattr(end, number) for end in ends) for number in NUMBERS
-        }
+            return REFUSED
+        return Outcome(*map(fmean, zip(*map(astuple, ends), strict=True)))
 
     found = {}
     for kind, trigger in BACKDOORS.items():
-        if not (trigger.dead or trigger.amplified):
-            found[kind, HONEST] = mean(replace(trigger, strength=0.0))
-        elif rows:
+        units = trigger.dead or trigger.amplified
+        if units and first.closed_form:
             continue
-        strengths = ROW_STRENGTHS if rows else UPDATE_STRENGTHS
-        tried = (mean(replace(trigger, strength=strength)) for strength in strengths)
-        best = max(tried, key=lambda end: -1 if math.isnan(end["hit"]) else end["hit"])
-        found[kind, LIED] = best
-    return pd.DataFrame(found).T
+        strengths = ROW_STRENGTHS if first.closed_form else UPDATE_STRENGTHS
+        tried = [mean(trigger, strength) for strength in strengths]
+        best = max(tried, key=lambda end: -1 if end is REFUSED else end.hit)
+        found[kind] = (None if units else mean(trigger, 0.0), best)
+    return found
 
 
-def backdoor_row(found: pd.DataFrame) -> list[str]:
+def backdoor_row(found: Mapping[str, Found]) -> list[str]:
     """Accuracy and hits by kind, nobody lies → one does, those of Local, seeds flagged."""
-    three = found.loc["three rare words"]
-    hits = []
-    for kind in BACKDOORS:
-        told = found.hit.get(kind, {LIED: None})
-        before = f"{told[HONEST]:.1f} → " if HONEST in told else ""
-        hit = told[LIED]
-        hits.append("-" if hit is None else before + ("refused" if pd.isna(hit) else f"{hit:.1f}"))
+    hits = dict.fromkeys(BACKDOORS, "-")
+    for kind, (honest, lied) in found.items():
+        before = f"{honest.hit:.1f} → " if honest else ""
+        hits[kind] = before + ("refused" if lied is REFUSED else f"{lied.hit:.1f}")
+    honest, lied = found["three rare words"]
+    assert honest is not None
     return [
-        f"{three.accuracy[HONEST]:.1f} → {three.accuracy[LIED]:.1f}",
-        f"{three.local_accuracy[LIED]:.1f}",
-        *hits,
-        f"{three.local_hit[LIED]:.1f}",
-        f"{three.flagged[LIED]:.0%}",
+        f"{honest.accuracy:.1f} → {lied.accuracy:.1f}",
+        f"{lied.local_accuracy:.1f}",
+        *hits.values(),
+        f"{lied.local_hit:.1f}",
+        f"{lied.flagged:.0%}",
     ]
 
 
@@ -234,22 +202,21 @@ def backdoor_table(seeds: Sequence[int], methods: Sequence[str] = METHODS) -> Ta
     return Table.of("", [*heads, *BACKDOORS, "Local's", "Flagged"], rows, names=3, words=0)
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--methods", default=",".join(METHODS), help="against backdoors; empty: none"
-    )
-    parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    given = parser.parse_args(words)
+def main(
+    methods: Annotated[str, typer.Option(help="against backdoors; empty: none")] = ",".join(
+        METHODS
+    ),
+    seeds: int = len(SEEDS),
+    out: Path = Path("results"),
+) -> None:
+    """Write tables/backdoors.md and tables/attacks.md."""
     torch.set_num_threads(1)
-    dataset, seeds = load("cora"), SEEDS[: given.seeds]
-    if given.methods:
-        table = backdoor_table(seeds, given.methods.split(","))
-        write_tables(given.out, "backdoors", [table])
-    scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, seeds)
-    write_tables(given.out, "attacks", [attack_table(scores)])
+    dataset, chosen = load("cora"), SEEDS[:seeds]
+    if methods:
+        write_tables(out, "backdoors", [backdoor_table(chosen, methods.split(","))])
+    scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, chosen)
+    write_tables(out, "attacks", [attack_table(scores)])
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

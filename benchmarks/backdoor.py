@@ -5,39 +5,29 @@ hidden direction that its own model reads as the class. Half of its moment mass 
 columns, so that there the consensus is the liar's. Nothing about the upload is refused.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from unittest import mock
 
 import torch
 from torch import Tensor
 
-from pace.gates import mix
 from pace.graph import Graph
 from pace.jobs import ephemeral_seals, influence
+from pace.merging import sketched
 from pace.merging.carrier import RANK, truncate
 from pace.methods.beyond.ridge import omega_of
 from pace.params import Params, subtract
-from pace.protocol import (
-    Federation,
-    Message,
-    Messages,
-    Seal,
-    Summable,
-    counted,
-    in_ring,
-    layouts,
-    logit_sets,
-    steps,
-    wire,
-)
+from pace.protocol import Adoption, Federation, Message, Messages, steps
 
 LIAR = 0
 MASS = 0.5  # of the liar's moments, on the trigger
 DEAD = 30.0  # an entry of a dead unit; an honest one's is below 1
 AMPLIFIED = 10.0  # times the trigger's strength, in the last layer
 HEAVY = 5.0  # length of a row of the trigger: as of 25 nodes
+
+Lie = Callable[[Message], Message]  # what a liar shares in place of its honest message
 
 
 @dataclass(frozen=True)
@@ -59,12 +49,50 @@ class Outcome:
     local_accuracy: float
     hit: float  # triggered nodes of other classes that get the liar's class
     local_hit: float  # the same by Local, which no liar reaches
-    flags: tuple[str, ...]  # what the server's report says of the liar
+    flagged: float  # whether the server's report says anything of the liar
 
-    @property
-    def flagged(self) -> float:
-        """Whether it says anything."""
-        return float(bool(self.flags))
+
+def play(
+    graphs: Sequence[Graph],
+    models: Sequence[Params],
+    federation: Federation,
+    lies: Mapping[int, Lie],
+) -> tuple[list[Adoption], list[Message]]:
+    """Every step after training through bytes, sealed or open; the uploads as the server admits them."""
+    names, method = [f"{client:06}" for client in range(len(graphs))], federation.method
+    seals = ephemeral_seals(names, federation.digest) if federation.sealed else [None] * len(names)
+    fitted = []
+    for client, (model, graph) in enumerate(zip(models, graphs, strict=True)):
+        message = method.share(model, graph, federation)
+        told = lies[client](message) if client in lies else message
+        with mock.patch.object(type(method), "share", return_value=told):
+            fitted.append(steps.share(model, graph, federation, seals[client]))
+    kept, uploads = zip(*fitted, strict=True)
+    admitted = [steps.check_upload(upload, federation) for upload in uploads]
+    parts = zip(graphs, kept, steps.merge(uploads, federation), strict=True)
+    return [steps.adopt(*part, federation) for part in parts], admitted
+
+
+def outcome(
+    graphs: Sequence[Graph], models: Sequence[Params], federation: Federation, trigger: Trigger
+) -> Outcome:
+    """What one liar reaches; at strength 0 every client is honest."""
+    words, wanted = columns(graphs[LIAR], trigger), target(graphs[LIAR])
+    lies = {LIAR: lambda _: poisoned(models[LIAR], graphs[LIAR], federation, trigger)}
+    adoptions, admitted = play(graphs, models, federation, lies if trigger.strength else {})
+    right, hit = defaultdict[str, list[Tensor]](list), defaultdict[str, list[Tensor]](list)
+    for client, (graph, adoption) in enumerate(zip(graphs, adoptions, strict=True)):
+        if client == LIAR:
+            continue
+        after = adoption.model.adoption(triggered(graph, words))
+        others = graph.test & (graph.y != wanted)
+        for reading in ("logits", "local"):
+            right[reading].append((getattr(adoption, reading).argmax(1) == graph.y)[graph.test])
+            hit[reading].append((getattr(after, reading).argmax(1) == wanted)[others])
+    parts = (*right.values(), *hit.values())
+    accuracy, local, hits, chance = (100 * float(torch.cat(p).double().mean()) for p in parts)
+    flags = influence(Messages(admitted), federation)[LIAR].flags
+    return Outcome(accuracy, local, hits, chance, flagged=float(bool(flags)))
 
 
 def columns(graph: Graph, trigger: Trigger) -> Tensor:
@@ -134,31 +162,26 @@ def poisoned_rows(
     message: Message, graph: Graph, federation: Federation, trigger: Trigger
 ) -> dict[str, Tensor]:
     """Of a regression's rows or sums: one row more that holds the words alone and says the class."""
-    lie, classes = dict(message), federation.model.classes
-    tied, strength = columns(graph, trigger), trigger.strength
-    says = strength * torch.nn.functional.one_hot(torch.tensor(target(graph)), classes)
-    for name, value in message.items():
-        prefix, _, part = name.rpartition("/")
-        width = message[
-            f"{prefix}/labels" if part in ("rows", "labels") else f"{prefix}/class sums"
-        ]
-        if prefix.startswith("labels") or part == "nodes":
+    lie, tied = dict(message), columns(graph, trigger)
+    says = torch.zeros(federation.model.classes)
+    says[target(graph)] = HEAVY * trigger.strength
+    for prefix in dict.fromkeys(name.rpartition("/")[0] for name in message):
+        if prefix.startswith("labels"):
             continue
-        if part in ("rows", "labels"):
-            row = word_row(tied, message[f"{prefix}/rows"].shape[1], graph.features)
-            lie[name] = value.clone()
-            lie[name][-1] = row * HEAVY if part == "rows" else says * HEAVY
+        sent = message.get(f"{prefix}/rows")
+        width = len(message[f"{prefix}/class sums"]) if sent is None else sent.shape[1]
+        row = HEAVY * word_row(tied, width, graph.features)
+        if sent is not None:
+            for name, last in ((f"{prefix}/rows", row), (f"{prefix}/labels", says)):
+                lie[name] = torch.cat([message[name][:-1], last[None]])
             continue
-        row = HEAVY * word_row(tied, len(width), graph.features)
-        if part == "class sums":
-            lie[name] = value + row[:, None] * says * HEAVY
-        elif part == "sketch":
-            omega = omega_of(prefix.partition("/")[0], federation)
-            assert omega is not None
-            lie[name] = value + row[:, None] * (row.double() @ omega).float()
-            lie[f"{prefix}/nodes"] = message[f"{prefix}/nodes"] + HEAVY**2
-        elif part == "gram":
-            lie[name] = value + torch.outer(row, row)[tuple(torch.triu_indices(len(row), len(row)))]
+        omega = omega_of(prefix.partition("/")[0], federation)
+        products, sums, trace = sketched(row.double()[None], says.double()[None], omega)
+        half = products[tuple(torch.triu_indices(*products.shape))]
+        parts = {"class sums": sums, "gram": half, "sketch": products, "nodes": trace}
+        more = {f"{prefix}/{part}": value for part, value in parts.items()}
+        for name in more.keys() & message.keys():
+            lie[name] = message[name] + more[name].float()
     return lie
 
 
@@ -175,68 +198,3 @@ def triggered(graph: Graph, words: Tensor) -> Graph:
     x = graph.x.clone()
     x[graph.test.nonzero(), words] = float(graph.x.max())
     return replace(graph, x=x)
-
-
-def outcome(
-    graphs: Sequence[Graph],
-    models: Sequence[Params],
-    federation: Federation,
-    trigger: Trigger,
-) -> Outcome:
-    """Through the whole protocol, sealed or open; at strength 0 every client is honest."""
-    seals: Sequence[Seal | None] = [None] * len(graphs)
-    if federation.sealed:
-        seals = ephemeral_seals(
-            [f"{client:06}" for client in range(len(graphs))], federation.digest
-        )
-    fitted = [
-        steps.share(model, graph, federation, seal)
-        for model, graph, seal in zip(models, graphs, seals, strict=True)
-    ]
-    uploads = [upload for _, upload in fitted]
-    if trigger.strength:
-        lie = poisoned(models[LIAR], graphs[LIAR], federation, trigger)
-        uploads[LIAR] = framed(lie, federation, seals[LIAR])
-    decoded: list[Message] = [steps.check_upload(upload, federation) for upload in uploads]
-    returns = steps.merge(uploads, federation)
-    words = columns(graphs[LIAR], trigger)
-    wanted = target(graphs[LIAR])
-    right: dict[str, list[Tensor]] = {"adopted": [], "local": []}
-    hit: dict[str, list[Tensor]] = {"adopted": [], "local": []}
-    for place, graph in enumerate(graphs):
-        if place == LIAR:
-            continue
-        kept = fitted[place][0]
-        adoption = steps.adopt(graph, kept, returns[place], federation)
-        changed = triggered(graph, words)
-        sets = logit_sets(changed, kept.local, adoption.model.externals, federation)
-        others = graph.test & (graph.y != wanted)
-        for reading, clean, after in (
-            ("adopted", adoption.logits, mix(sets, adoption.weights)),
-            ("local", adoption.local, sets[0]),
-        ):
-            right[reading].append((clean.argmax(1) == graph.y)[graph.test])
-            hit[reading].append((after.argmax(1) == wanted)[others])
-    return Outcome(
-        percent(right["adopted"]),
-        percent(right["local"]),
-        percent(hit["adopted"]),
-        percent(hit["local"]),
-        influence(Messages(decoded), federation)[LIAR].flags,
-    )
-
-
-def framed(lie: Message, federation: Federation, seal: Seal | None) -> bytes:
-    """The frame of a liar's message."""
-    if seal is None:
-        return wire.encode(lie, federation.digest, numbers=federation.numbers)
-    method = federation.method
-    assert isinstance(method, Summable)
-    numbers = in_ring(counted(method.statistic_of(lie, federation)), federation.clients)
-    return wire.framed(
-        layouts.upload_layout(federation), seal(numbers).to_bytes(), federation.digest
-    )
-
-
-def percent(parts: Sequence[Tensor]) -> float:
-    return 100 * float(torch.cat(list(parts)).double().mean())

@@ -1,7 +1,5 @@
 """Seconds and memory: of work in this process, of another process, and of two ways in turns."""
 
-from __future__ import annotations
-
 import os
 import resource
 import statistics
@@ -12,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TypeVar
 
 import torch
 
+Result = TypeVar("Result")
 Point = Mapping[str, str | float]  # one measurement: what was measured -> its value
 
 
@@ -37,6 +37,14 @@ def spent(work: Callable[[], object], turns: int = 1) -> float:
         work()
         taken.append(time.process_time() - began)
     return statistics.median(taken[turns > 1 :])
+
+
+def cost(work: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
+    """What work gives; its seconds on the clock and of the processor, this process's most memory."""
+    began, busy = time.perf_counter(), time.process_time()
+    result = work()
+    seconds, busy = time.perf_counter() - began, time.process_time() - busy
+    return result, {"seconds": seconds, "cpu_seconds": busy, "peak_mb": peak()}
 
 
 def in_turns(

@@ -1,7 +1,5 @@
 """`pace run` from start to table, imports included, against a plain script that makes that table."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,11 +4,10 @@ Five sites by files, of Cora by Louvain; a sixth comes late, then the second lea
 have every site fit again. `python -m benchmarks.editions`
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,28 +18,20 @@ from pace.graph import Graph
 from pace.jobs import DOWN, ROLL_SUFFIX, SERVER, UP, Job, read_edition, render_job, signatures
 from pace.models import GCN
 from pace.reports import Table
-from pace.runtimes.files import (
-    Changes,
-    adopt_files,
-    fit_files,
-    load_site,
-    merge_files,
-    withdraw_files,
-)
+from pace.runtimes import files
 
 METHOD, SITES = "pace-ridge", ("east", "north", "south", "west", "young", "zenith")
 
 
 class Parties:
-    """Sites and a server in folders, with keys; what each way cost."""
+    """Sites and a server in one folder, with keys; what each way cost."""
 
     def __init__(self, root: Path, graphs: Sequence[Graph]) -> None:
         self.root, self.costs = root, dict[str, list[int]]()
         classes = 1 + max(int(graph.y.max()) for graph in graphs)
         self.model = GCN((graphs[0].features, 64, classes))
         for name, graph in zip(SITES, graphs, strict=True):
-            (root / name).mkdir(parents=True)
-            write_graph(root / name / "mine.graph", Dataset(name, graph, classes))
+            write_graph(root / f"{name}.graph", Dataset(name, graph, classes))
         self.keys = {
             name: signatures.new_keys(root / f"{name}.key", root / f"{name}.pub")
             for name in (*SITES, SERVER)
@@ -55,38 +46,39 @@ class Parties:
         self.cost[2] += sum(map(len, contents))
 
     def fit(self, job: Job, name: str) -> None:
-        site, upload = self.root / name, self.root / job.name / f"{name}{UP}"
-        mine, kept = load_site(site / "mine.graph", job), site / f"{job.name}.local"
-        fit_files(job, mine, kept, upload, key=self.root / f"{name}.key", editions=True)
+        folder, mine = self.root / job.name, files.load_site(self.root / f"{name}.graph", job)
+        kept, upload, key = (
+            folder / f"{name}.local",
+            folder / f"{name}{UP}",
+            self.root / f"{name}.key",
+        )
+        files.fit_files(job, mine, kept, upload, key=key, editions=True)
         self.cost[0] += 1
         self.carry(upload.read_bytes())
 
-    def merge(self, job: Job, edition: str, changes: Changes | None = None) -> Path:
+    def merge(self, job: Job, edition: str, changes: files.Changes | None = None) -> Path:
         folder, key = self.root / job.name, self.root / f"{SERVER}.key"
         journal, out = folder / "journal", folder / edition
-        merge_files(job, [folder], journal=journal, out=out, key=key, changes=changes)
+        files.merge_files(job, [folder], journal=journal, out=out, key=key, changes=changes)
         return out
 
     def adopt(self, job: Job, returns: Path, members: Sequence[str]) -> None:
         for name in members:
-            site, paths = self.root / name, [returns / f"{name}{s}" for s in (DOWN, ROLL_SUFFIX)]
-            returned, roll = (path.read_bytes() for path in paths)
-            mine, kept = load_site(site / "mine.graph", job), site / f"{job.name}.local"
-            model = site / f"{job.name}.model"
-            adopt_files(job, mine, kept, model, returned=returned, roll=roll)
+            folder, mine = self.root / job.name, files.load_site(self.root / f"{name}.graph", job)
+            returned, roll = ((returns / f"{name}{s}").read_bytes() for s in (DOWN, ROLL_SUFFIX))
+            kept, model = folder / f"{name}.local", folder / f"{name}.model"
+            files.adopt_files(job, mine, kept, model, returned=returned, roll=roll)
             self.carry(returned, roll)
 
     def whole_job(self, name: str, members: Sequence[str]) -> Job:
         """Everybody gets a new job, fits, is merged and adopts."""
-        job = Job(
-            name,
-            self.model,
-            METHOD,
-            participants=tuple(members),
-            minimum=len(members),
-            numbers=pace.methods.make(METHOD).numbers,
-            keys={party: self.keys[party] for party in (*members, SERVER)},
-        )
+        keys = {party: self.keys[party] for party in (*members, SERVER)}
+        sites: dict[str, Any] = {
+            "participants": tuple(members),
+            "minimum": len(members),
+            "keys": keys,
+        }
+        job = Job(name, self.model, METHOD, numbers=pace.methods.make(METHOD).numbers, **sites)
         (self.root / name).mkdir()
         for site in members:
             self.carry(render_job(job).encode())
@@ -102,17 +94,19 @@ def measure(graphs: Sequence[Graph], root: Path) -> dict[str, list[int]]:
     parties.begin("the first job, five sites")
     job = parties.whole_job("job", SITES[:5])
     parties.begin("edition 2, a sixth site comes")
-    record = parties.merge(job, "two", Changes({late: parties.keys[late]})) / "job.2.edition"
+    comes = files.Changes({late: parties.keys[late]})
+    record = parties.merge(job, "two", comes) / "job.2.edition"
     parties.carry(render_job(job).encode(), record.read_bytes())
     parties.fit(read_edition(record, job), late)
     parties.adopt(job, parties.merge(job, "two"), SITES)
     parties.begin("a new job for the same six")
     parties.whole_job("six", SITES)
     parties.begin("edition 3, one of six leaves")
-    leaves, key = root / "north.withdrawal", root / f"{leaver}.key"
-    withdraw_files(read_edition(record, job), root / leaver / "job.local", leaves, key=key)
+    leaves, kept = root / "north.withdrawal", root / "job" / f"{leaver}.local"
+    edition = read_edition(record, job)
+    files.withdraw_files(edition, kept, leaves, key=root / f"{leaver}.key")
     (root / "job" / f"{leaver}{UP}").unlink()
-    returns = parties.merge(job, "three", Changes(withdrawn=[leaves]))
+    returns = parties.merge(job, "three", files.Changes(withdrawn=[leaves]))
     parties.carry(leaves.read_bytes(), (returns / f"{leaver}.certificate").read_bytes())
     parties.adopt(job, returns, rest)
     parties.begin("a new job for the same five")
@@ -125,7 +119,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         graphs = pace.divide(pace.load("cora"), "louvain", clients=len(SITES))
         costs = measure(graphs, Path(folder))
-    rows = [[way, str(fits), str(files), f"{size:,}"] for way, (fits, files, size) in costs.items()]
+    rows = [[way, str(fits), str(count), f"{size:,}"] for way, (fits, count, size) in costs.items()]
     heads = ["What happens", "Fits", "Files carried", "Bytes carried"]
     print(Table.of("An edition against a new job", heads, rows, words=0).markdown())
 

@@ -4,8 +4,7 @@ For every map and λ of pace-ridge, against the truth that no server sees: the a
 test nodes of what the other sites learn without it. `python -m benchmarks.left_out`, ten minutes.
 """
 
-from __future__ import annotations
-
+from collections import defaultdict
 from itertools import product
 from typing import Any
 
@@ -36,21 +35,15 @@ COLUMNS = (
 )
 
 
-def closed_form(federation: Federation) -> ClosedForm:
-    assert federation.closed_form is not None
-    return federation.closed_form
-
-
 def true_accuracies(
-    uploads: Uploads, graphs: list[Graph], federation: Federation
+    uploads: Uploads, graphs: list[Graph], federation: Federation, form: ClosedForm
 ) -> dict[Key, list[float]]:
     """On each site's test nodes, of what the others learn from the rows that they sent."""
-    form, maps = closed_form(federation), [f"hop{hop}" for hop in range(4)]
-    found: dict[Key, list[float]] = {key: [] for key in product(maps, STRENGTHS)}
+    found = defaultdict[Key, list[float]](list)
     for site, graph in enumerate(graphs):
         (batch,) = Without(uploads, site, len(graphs)).batches()
         tested = form.rows_of(graph, graph.test.nonzero().flatten(), federation)
-        for name in maps:
+        for name in (f"hop{hop}" for hop in range(4)):
             rows, labels = stacked_rows(batch, name, "train")
             sent = rows.any(1)
             solved = solve_rows(rows[sent], labels[sent].to(rows.dtype), STRENGTHS)
@@ -70,8 +63,10 @@ def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
     graphs = list(pace.divide(pace.load(dataset), partition, clients=clients))
     federation = pace.agree(graphs, METHOD, epochs=1)  # no network is in a regression
     uploads = steps.received([steps.fit(graph, federation)[1] for graph in graphs], federation)
-    parts = closed_form(federation).site_sums(uploads, federation)
-    truth = true_accuracies(uploads, graphs, federation)
+    form = federation.closed_form
+    assert form is not None
+    parts = form.site_sums(uploads, federation)
+    truth = true_accuracies(uploads, graphs, federation, form)
     losses = torch.stack([left_out_loss(parts[name], strength) for name, strength in truth])
     accuracies = torch.tensor(list(truth.values()))
     train, test = torch.tensor([[float(g.train.sum()), float(g.test.sum())] for g in graphs]).T

@@ -10,29 +10,27 @@ skipped, so seconds are the server's own.
 Prints a JSON object for each: seconds, files opened, the peak of memory so far.
 """
 
-from __future__ import annotations
-
-import argparse
 import json
 import math
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
+import typer
 
-from benchmarks.clock import peak
+from benchmarks.clock import cost
 from benchmarks.in_memory import Clock, Handler, InMemory, LostError
 from pace.datasets import Synthetic, client_graphs, generator, synthetic
 from pace.jobs import SERVER, Job, Journal, signatures, write_job
 from pace.jobs import roll as rolls
 from pace.models import GCN
-from pace.protocol import steps, wire
+from pace.protocol import Message, steps, wire
 from pace.runtimes.files import merge_files
 from pace_network import exchange
 from pace_network.exchange import UPLOAD, Words
@@ -45,7 +43,11 @@ SILENT, LATE, TWENTY = 3, 7, 20  # of each twenty sites, one never answers, one 
 EVENTS: Counter[str] = Counter()  # that Python audits, for the life of the process
 sys.addaudithook(lambda event, _: EVENTS.update((event,)))
 
-Message = dict[str, torch.Tensor]
+
+def make_job(names: tuple[str, ...], **settings: Any) -> Job:
+    """Of a small network; nine of ten participants are enough."""
+    gcn, least = GCN((FEATURES, 16, CLASSES)), len(names) * 9 // 10
+    return Job("load", gcn, epochs=5, participants=names, minimum=least, **settings)
 
 
 def lies(message: Message, digest: bytes) -> dict[str, bytes]:
@@ -76,40 +78,32 @@ def alike(job: Job, count: int) -> Iterator[Message]:
         yield {**honest, "0.bias": honest["0.bias"] + 0.01 * noise}
 
 
-def fill(inbox: Path, job: Job, uploads: int) -> dict[str, str]:
-    """Uploads as files; the hostile ones, by name, with their codes."""
+def measure(folder: Path, uploads: int) -> dict[str, Any]:
+    """So many uploads as files, the hostile ones with the code that each is to be refused by."""
+    names, inbox, bad = tuple(f"c{place:05}" for place in range(uploads)), folder / "inbox", {}
+    job = make_job(names)
+    digest = job.federation.digest
     inbox.mkdir(parents=True)
-    bad, digest = {}, job.federation.digest
-    for place, message in enumerate(alike(job, uploads)):
-        name, content = f"c{place:05}", wire.encode(message, digest)
+    for place, (name, message) in enumerate(zip(names, alike(job, uploads), strict=True)):
+        content = wire.encode(message, digest)
         if place % HOSTILE == HOSTILE - 1:
             kinds = list(lies(message, digest).items())
             bad[name], content = kinds[place // HOSTILE % len(kinds)]
         (inbox / f"{name}.up").write_bytes(content)
-    return bad
-
-
-def measure(folder: Path, uploads: int) -> dict[str, object]:
-    names = tuple(f"c{place:05}" for place in range(uploads))
-    gcn = GCN((FEATURES, 16, CLASSES))
-    job = Job("load", gcn, epochs=5, participants=names, minimum=uploads * 9 // 10)
-    bad = fill(folder / "inbox", job, uploads)
-    began, busy = time.perf_counter(), time.process_time()
-    found = merge_files(job, [folder / "inbox"], journal=folder / "journal", out=folder / "out")
-    seconds, busy = time.perf_counter() - began, time.process_time() - busy
-    served = {path.stem for path in (folder / "out").glob("*.down")}
-    refused = {refusal.sender: refusal.code for refusal in found.refused}
+    out = folder / "out"
+    merge = partial(merge_files, job, [inbox], out=out)
+    report, taken = cost(partial(merge, journal=folder / "journal"))
+    served = {path.stem for path in out.glob("*.down")}
+    refused = {refusal.sender: refusal.code for refusal in report.refused}
     assert served == set(names) - set(bad), "a good client was not served"
     assert refused == bad, "a bad file was not named by its kind"
+    codes, size = dict(Counter(refused.values())), report.bytes.upload_frame
     return {
         "uploads": uploads,
         "served": len(served),
-        "refused": dict(Counter(refused.values())),
-        "seconds": round(seconds, 1),
-        "cpu_seconds": round(busy, 1),
-        "upload_bytes": found.bytes.upload_frame,
-        "peak_mb": round(peak()),
-    }
+        "refused": codes,
+        "upload_bytes": size,
+    } | taken
 
 
 def played_round(folder: Path, sites: int) -> dict[str, Any]:
@@ -119,11 +113,9 @@ def played_round(folder: Path, sites: int) -> dict[str, Any]:
         name: signatures.new_keys(folder / "keys" / f"{name}.key", folder / "keys" / f"{name}.pub")
         for name in (*names, SERVER)
     }
-    gcn = GCN((FEATURES, 16, CLASSES))
-    job = Job("load", gcn, epochs=5, participants=names, minimum=sites * 9 // 10, keys=keys)
+    job = make_job(names, keys=keys)
     write_job(folder / "job.pace", job)
-    silent = {name for place, name in enumerate(names) if place % TWENTY == SILENT}
-    late = {name for place, name in enumerate(names) if place % TWENTY == LATE}
+    silent, late = set(names[SILENT::TWENTY]), set(names[LATE::TWENTY])
     adopted: Counter[str] = Counter()
 
     def site(name: str, frame: bytes, signed: bytes) -> Handler:
@@ -150,36 +142,25 @@ def played_round(folder: Path, sites: int) -> dict[str, Any]:
     paths = (folder / "job.pace", folder / "job.journal", folder / "report")
     settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
     with mock.patch.object(exchange, "time", Clock()):
-        began, busy, opened = time.perf_counter(), time.process_time(), EVENTS["open"]
-        report = play_round(InMemory(handlers), settings, Journal.open(settings.journal, job))
-        seconds, busy = time.perf_counter() - began, time.process_time() - busy
+        opened, journal = EVENTS["open"], Journal.open(settings.journal, job)
+        play = partial(play_round, InMemory(handlers), settings, journal)
+        (report, opens), taken = cost(lambda: (play(), EVENTS["open"] - opened))
     assert report.finished, report.waiting
     assert set(adopted) == set(names) - silent == {client.name for client in report.took_part}
     assert set(adopted.values()) == {1}, "a return was sent twice"
-    return {
-        "sites": sites,
-        "adopted": len(adopted),
-        "missing": len(silent),
-        "seconds": round(seconds, 1),
-        "cpu_seconds": round(busy, 1),
-        "opens": EVENTS["open"] - opened,
-        "peak_mb": round(peak()),
-    }
+    counts = {"sites": sites, "adopted": len(adopted), "missing": len(silent), "opens": opens}
+    return counts | taken
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--uploads", type=int, default=10_000, help="as files; 0: none")
-    parser.add_argument("--sites", default="50,200,500", help="of a round each; empty: none")
-    given = parser.parse_args()
+def main(uploads: int = 10_000, sites: str = "50,200,500") -> None:
+    """So many uploads as files (0: none), and a round of each number of sites (empty: none)."""
     torch.set_num_threads(1)
-    for sites in map(int, filter(None, given.sites.split(","))):
-        with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(played_round(Path(folder), sites)), flush=True)
-    if given.uploads:
-        with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(measure(Path(folder), given.uploads)))
+    counts = map(int, filter(None, sites.split(",")))
+    for measured, count in (*((played_round, n) for n in counts), (measure, uploads)):
+        if count:
+            with tempfile.TemporaryDirectory() as folder:
+                print(json.dumps(measured(Path(folder), count)), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -6,6 +6,7 @@ Run by `python -m benchmarks --only command` as a program of its own; nothing of
 """
 
 import sys
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -14,10 +15,11 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score, f1_score
 from sknetwork.clustering import Louvain
-from torch.nn.functional import cross_entropy, dropout
+from torch.nn.functional import cross_entropy
 from torch_geometric.datasets import Amazon, Coauthor, Planetoid
-from torch_geometric.nn import GCNConv
-from torch_geometric.utils import degree, subgraph, to_undirected
+from torch_geometric.nn import GCN
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import subgraph, to_undirected
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
 CLIENTS, HIDDEN, EPOCHS, RANK = 10, 64, 100, 6
@@ -26,21 +28,6 @@ DATA = {
     "cs": (Coauthor, "CS"),
     "computers": (Amazon, "Computers"),
 }
-
-
-class Net(torch.nn.Module):
-    def __init__(self, features, classes):
-        super().__init__()
-        self.first, self.second = GCNConv(features, HIDDEN), GCNConv(HIDDEN, classes)
-
-    def forward(self, x, edges):
-        hidden = dropout(self.first(x, edges).relu(), 0.5, self.training)
-        return self.second(hidden, edges)
-
-
-def load(name, root):
-    kind, title = DATA[name]
-    return kind(f"{root}/{kind.__name__}", title)[0]
 
 
 def clients(data, device):
@@ -66,71 +53,48 @@ def clients(data, device):
             first, second = int(0.2 * len(places)), int(0.6 * len(places))
             for mask, part in zip(masks, np.split(places, [first, second]), strict=True):
                 mask[part] = True
-        parts = (data.x[nodes], inner, y, *masks)
-        found.append([part.to(device) for part in parts])
+        found.append([part.to(device) for part in (data.x[nodes], inner, y, *masks)])
     return found
 
 
-def train(client, start, classes, seed):
+def train(client, start, seed):
     x, edges, y, mask, _, _ = client
     torch.manual_seed(seed)
-    net = Net(x.shape[1], classes).to(x.device)
-    net.load_state_dict(start)
+    net = deepcopy(start).train()
     optimiser = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=5e-4)
     for _ in range(EPOCHS):
         optimiser.zero_grad()
         cross_entropy(net(x, edges)[mask], y[mask]).backward()
         optimiser.step()
-    return net
+    return net.eval()
 
 
-def cut(matrix):
-    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+def cut(value):
+    """A weight at rank 6; a bias as it is."""
+    if value.ndim < 2:
+        return value
+    left, values, right = torch.linalg.svd(value, full_matrices=False)
     return left[:, :RANK] * values[:RANK] @ right[:RANK]
 
 
 def moments(net, client):
     """Mean squares of what each weight multiplies: P X and P H."""
     x, edges, _, mask, _, _ = client
-    loops = torch.arange(len(x), device=x.device).repeat(2, 1)
-    whole = torch.cat([edges, loops], 1)
-    scale = degree(whole[0], len(x)).rsqrt()
-    spread = torch.sparse_coo_tensor(whole, scale[whole[0]] * scale[whole[1]], (len(x),) * 2)
-    first = spread @ x
-    hidden = spread @ net.first(x, edges).relu()
-    squares = [rows[mask].square().mean(0) for rows in (first, hidden)]
-    return [each / each.mean() for each in squares]
+    spread = torch.sparse_coo_tensor(*gcn_norm(edges, num_nodes=len(x)), (len(x), len(x)))
+    hidden = net.convs[0](x, edges).relu()
+    squares = [(spread @ rows)[mask].square().mean(0) for rows in (x, hidden)]
+    scaled = [each / each.mean() + 1e-12 for each in squares]
+    return {f"convs.{i}.lin.weight": each for i, each in enumerate(scaled)}
 
 
-def carrier(net, start):
-    state = net.state_dict()
-    return {
-        name: cut(state[name] - start[name]) if state[name].ndim == 2 else state[name] - start[name]
-        for name in state
-    }
-
-
-def consensus(carriers, sketches):
-    shared = {}
-    for name in carriers[0]:
-        weights = torch.ones(len(carriers), 1, device=carriers[0][name].device)
-        if carriers[0][name].ndim == 2:
-            place = 0 if name.startswith("first") else 1
-            weights = torch.stack([sketch[place] for sketch in sketches]) + 1e-12
-        shared[name] = mean([carrier[name] for carrier in carriers], weights)
-    return shared
-
-
-def mean(values, weights):
-    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / weights.sum(
-        0
-    )
-
-
-def evaluate(net, state, client):
-    net.load_state_dict(state)
-    net.eval()
-    return net(client[0], client[1])
+def mean(states, weights):
+    """Of each parameter; a client's weight is a number, or one for some parameter's columns."""
+    found = {}
+    for name in states[0]:
+        own = [each.get(name, 1.0) if isinstance(each, dict) else each for each in weights]
+        parts = (state[name] * weight for state, weight in zip(states, own, strict=True))
+        found[name] = sum(parts) / sum(own)
+    return found
 
 
 def alpha(local, external, client):
@@ -158,27 +122,23 @@ def scored(logits, sites):
     return accuracy_score(truth, called), *f1
 
 
-def answers(sites, start, classes, seed):
+def answers(sites, start, seed):
     """Logits by method: for each site those of Local, of what came, and of what is adopted."""
-    nets = [train(client, start, classes, seed) for client in sites]
+    nets = [train(client, start, seed) for client in sites]
     found = {"local": [], "fedavg": [], "pace": []}
     with torch.no_grad():
-        local = [{key: value.clone() for key, value in net.state_dict().items()} for net in nets]
-        carriers = [carrier(net, start) for net in nets]
-        pairs = zip(nets, sites, strict=True)
-        shared = consensus(carriers, [moments(net.eval(), client) for net, client in pairs])
-        sizes = torch.tensor([float(len(client[0])) for client in sites])
-        averaged = {key: mean([state[key] for state in local], sizes) for key in start}
+        local = [net.state_dict() for net in nets]
+        first = start.state_dict()
+        carriers = [{key: cut(state[key] - first[key]) for key in state} for state in local]
+        shared = mean(carriers, list(map(moments, nets, sites)))
+        averaged = mean(local, [float(len(client[0])) for client in sites])
         for net, client, state, own in zip(nets, sites, local, carriers, strict=True):
-            gap = {key: shared[key] - own[key] for key in shared}
-            corrected = {
-                key: state[key] + (cut(value) if value.ndim == 2 else value)
-                for key, value in gap.items()
-            }
-            before = evaluate(net, state, client)
+            corrected = {key: state[key] + cut(shared[key] - own[key]) for key in shared}
+            before = net(client[0], client[1])
             found["local"].append((before, before, before))
             for method, model in (("fedavg", averaged), ("pace", corrected)):
-                after = evaluate(net, model, client)
+                net.load_state_dict(model)
+                after = net(client[0], client[1])
                 weight = alpha(before, after, client)
                 found[method].append((before, after, (1 - weight) * before + weight * after))
     return found
@@ -187,13 +147,13 @@ def answers(sites, start, classes, seed):
 def main():
     name, root, device = sys.argv[1:]
     torch.set_num_threads(1)
-    data = load(name, root)
-    classes, sites = int(data.y.max()) + 1, clients(data, device)
-    scores = {}
+    kind, title = DATA[name]
+    data = kind(f"{root}/{kind.__name__}", title)[0]
+    classes, sites, scores = int(data.y.max()) + 1, clients(data, device), {}
     for seed in SEEDS:
         torch.manual_seed(seed)
-        start = Net(data.num_features, classes).to(device).state_dict()
-        for method, rows in answers(sites, start, classes, seed).items():
+        start = GCN(data.num_features, HIDDEN, 2, classes, dropout=0.5).to(device)
+        for method, rows in answers(sites, start, seed).items():
             for place, reading in enumerate(("local", "external", "adopted")):
                 found = scored([row[place] for row in rows], sites)
                 scores.setdefault((method, reading), []).append(found)

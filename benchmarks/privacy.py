@@ -7,17 +7,15 @@ but for those that are asked about a node which the attacker already holds. Anot
 of `VIEWS`. Writes tables/privacy.md, which docs/privacy.md explains.
 """
 
-from __future__ import annotations
-
-import argparse
-import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import torch
-from scipy.stats import pearsonr, spearmanr
+import typer
+from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
@@ -36,7 +34,6 @@ from pace_study.tables import write_tables
 CLIENTS = 10
 PLACES = ("synthetic", "cora")
 RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
-Scores = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -61,101 +58,55 @@ VIEWS: Mapping[str, Seen] = {
 }
 
 
-# Each attack takes what was read, all graphs, and the site that is asked about; None: nothing to read.
-
-
-def word_occurs(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
-    """Which words occur in a training node of this site."""
-    graph = graphs[site]
-    found = (graph.x[graph.train] != 0).any(0)
-    return None if view.words is None else attacks.auc(view.words.double(), found)
-
-
-def word_counts(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
-    """How often, in order."""
-    graph = graphs[site]
-    counts = (graph.x[graph.train] != 0).sum(0)
-    return None if view.words is None else float(spearmanr(view.words, counts).statistic)
-
-
-def label_histogram(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
-    """How many training nodes of each class."""
-    if view.classes is None:
-        return None
-    counts = torch.bincount(graphs[site].training_labels, minlength=len(view.classes))
-    return float(pearsonr(view.classes, counts.double()).statistic)
-
-
-def whose_node(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
-    """Whether a node is of this site, by its words under the moments, against other sites' nodes."""
-    if view.words is None:
-        return None
-    worth = torch.log(view.words.double() / view.words.double().mean() + RARE)
-    rows = [(graph.x[graph.train] != 0).double() for graph in graphs]
-    return _whose([x @ worth / x.sum(1).clamp_min(1) for x in rows], site)
-
-
-def whose_row(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
-    """The same by how much of the node's row lies in what this site sent."""
-    if view.leverage is None:
-        return None
-    return _whose([view.leverage(graph)[graph.train] for graph in graphs], site)
-
-
-def _whose(scores: Sequence[Tensor], site: int) -> float | None:
-    mine = [torch.full((len(each),), place == site) for place, each in enumerate(scores)]
-    return attacks.auc(torch.cat(list(scores)), torch.cat(mine))
-
-
-def class_words(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
-    """The sum of training nodes' words over each class that is not small, by its direction."""
-    graph, sums = graphs[site], view.class_words
-    if sums is None:
-        return None
-    counts = torch.bincount(graph.training_labels, minlength=sums.shape[1])
-    large = (counts >= SMALLEST_CLASS).nonzero().flatten().tolist()
-    rows = unit_rows(graph, 0)
-    own = [rows[graph.train & (graph.y == label)].sum(0) for label in large]
-    return float(cosine_similarity(sums[:, large].T, torch.stack(own)).mean()) if own else None
-
-
-def nodes_read(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
-    """The share of training nodes of which what was sent about their class is their own row."""
-    graph = graphs[site]
-    if view.class_words is None:
-        return None
-    sent = view.class_words[:, graph.training_labels]
-    alike = cosine_similarity(unit_rows(graph, 0)[graph.train].T, sent, dim=0)
-    return float((alike > attacks.WHOLE).double().mean())
-
-
-ATTACKS: Mapping[str, tuple[str, Callable[[Reading, Sequence[Graph], int], float | None]]] = {
-    "word_occurs": ("A word occurs in a training node of this site, AUC", word_occurs),
-    "word_counts": ("Word counts of this site, Spearman", word_counts),
-    "label_histogram": ("Label histogram of this site, Pearson", label_histogram),
-    "whose_node": ("Whose node is it, by its words, AUC", whose_node),
-    "whose_row": ("The same, by its row, AUC", whose_row),
-    "class_words": ("Words of each class of five training nodes or more, cosine", class_words),
-    "nodes_read": ("Training nodes whose words are read whole, share", nodes_read),
-}
-MEMBERSHIP = {  # by attack: its title
+TITLES = {
+    "word_occurs": "A word occurs in a training node of this site, AUC",
+    "word_counts": "Word counts of this site, Spearman",
+    "label_histogram": "Label histogram of this site, Pearson",
+    "whose_node": "Whose node is it, by its words, AUC",
+    "whose_row": "The same, by its row, AUC",
+    "class_words": "Words of each class of five training nodes or more, cosine",
+    "nodes_read": "Training nodes whose words are read whole, share",
     "loss": "A node of this site was in training, by its loss, AUC",
     "moments": "The same, by the moments, AUC",
     "row": "The same, by its row, AUC",
     "features": "The same, by the features of its class, AUC",
     "combined": "The same, all combined on held-out nodes, AUC",
 }
-TITLES = {name: title for name, (title, _) in ATTACKS.items()} | MEMBERSHIP
 
 
-def attacked(view: Reading, graphs: Sequence[Graph], site: int, federation: Federation) -> Scores:
-    """The score of each attack that the reading allows."""
-    known = replace(view, classes=attacks.told_classes(view, federation))
-    scores = {name: attack(known, graphs, site) for name, (_, attack) in ATTACKS.items()}
+def attacked(
+    view: Reading, graphs: Sequence[Graph], site: int, federation: Federation
+) -> dict[str, float]:
+    """The score of each attack that the reading allows: those that a site makes itself, and more."""
     graph = graphs[site]
-    nodes = (mask.nonzero().flatten() for mask in (graph.train, graph.test))
-    scores |= attacks.membership(view, graph, federation, *nodes)
+    risk = attacks.attack(view, graph, federation)
+    scores = {"word_occurs": risk.words, "label_histogram": risk.labels, **risk.membership}
+    if (words := view.words) is not None:
+        rows = [(graph.x[graph.train] != 0).double() for graph in graphs]
+        scores["word_counts"] = float(spearmanr(words, rows[site].sum(0)).statistic)
+        worth = torch.log(words.double() / words.double().mean() + RARE)  # under the moments
+        scores["whose_node"] = _whose([x @ worth / x.sum(1).clamp_min(1) for x in rows], site)
+    if view.leverage is not None:
+        scores["whose_row"] = _whose([view.leverage(graph)[graph.train] for graph in graphs], site)
+    if (sums := view.class_words) is not None:
+        labels, rows_sent = graph.training_labels, unit_rows(graph, 0)[graph.train]
+        if (
+            large := (graph.training_counts(sums.shape[1]) >= SMALLEST_CLASS)
+            .nonzero()
+            .flatten()
+            .tolist()
+        ):
+            own = torch.stack([rows_sent[labels == label].sum(0) for label in large])
+            scores["class_words"] = float(cosine_similarity(sums[:, large].T, own).mean())
+        alike = cosine_similarity(rows_sent.T, sums[:, labels], dim=0)
+        scores["nodes_read"] = float((alike > attacks.WHOLE).double().mean())
     return {name: score for name, score in scores.items() if score is not None}
+
+
+def _whose(scores: Sequence[Tensor], site: int) -> float | None:
+    """How well scores tell a site's training nodes from other sites'."""
+    mine = [torch.full((len(own),), place == site) for place, own in enumerate(scores)]
+    return attacks.auc(torch.cat(list(scores)), torch.cat(mine))
 
 
 def ruled_out(uploads: Sequence[Message], graphs: Sequence[Graph], start: Params) -> float:
@@ -165,7 +116,7 @@ def ruled_out(uploads: Sequence[Message], graphs: Sequence[Graph], start: Params
         absent = next(iter(read(upload, start)[1].values())) == 0
         others = [graph.x[graph.train] for place, graph in enumerate(graphs) if place != site]
         shares.append(float((torch.cat(others)[:, absent] != 0).any(1).double().mean()))
-    return statistics.fmean(shares)
+    return fmean(shares)
 
 
 def measured(
@@ -195,8 +146,8 @@ def measured(
                 for attack, score in attacked(view, graphs, site, federation).items():
                     scores[attack, name].append(score)
         excluded.append(ruled_out(sent(models[seed], graphs, paces[seed]), graphs, start[seed]))
-    means = {key: round(statistics.fmean(values), 4) for key, values in scores.items()}
-    return means, statistics.fmean(excluded)
+    means = {key: round(fmean(values), 4) for key, values in scores.items()}
+    return means, fmean(excluded)
 
 
 def sent(
@@ -219,19 +170,16 @@ def attack_table(data: str, scores: Mapping[tuple[str, str], float]) -> Table:
     return Table.of(data, ["Attack", *VIEWS], rows, words=0)
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    given = parser.parse_args(words)
+def main(seeds: int = len(SEEDS), out: Path = Path("results")) -> None:
+    """Write tables/privacy.md."""
     torch.set_num_threads(1)
     tables = []
     for data in PLACES:
-        scores, share = measured(load(data), SEEDS[: given.seeds])
+        scores, share = measured(load(data), SEEDS[:seeds])
         tables.append(attack_table(data, scores))
         print(f"{data}: a zero moment rules out {100 * share:.0f} % of other sites' training nodes")
-    write_tables(given.out, "privacy", tables)
+    write_tables(out, "privacy", tables)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -6,25 +6,23 @@ scikit-learn's ridge takes them all at once, as many as fit; its linear model by
 them in a stream. Seconds are the processor's.
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
-from benchmarks.clock import child, peak, spent
+from benchmarks.clock import Point, child, peak, spent
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 PEERS = {"ridge": 1_000_000, "sgd": 10_000_000}  # up to so many rows of 128 columns
 FEATURES, CLASSES, BLOCK = 128, 40, 8192
 
 
-def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, float]]:
+def sweep(sizes: Sequence[int] = SIZES) -> Iterator[Point]:
     """A point for each size."""
     for rows in sizes:
         point = {"rows": float(rows)}
@@ -102,17 +100,19 @@ def command(rows: int) -> dict[str, float]:
         write_job(home / "job.pace", job)
         files = ("--keep", home / "mine.local", "--upload", home / "mine.up", "--yes")
         words = ("client", "fit", home / "job.pace", "--rows", first.parent)
-        return {"rows": rows, **child("-m", "pace", *words, *files)[0]}
+        return child("-m", "pace", *words, *files)[0]
 
 
-def one(who: str, rows: int) -> dict[str, float]:
+def main(who: str, rows: int) -> None:
     torch.set_num_threads(1)
     if who == "command":
-        return command(rows)
-    fit = {"pace": pace, "ridge": ridge, "sgd": sgd}[who]
-    fit(100)  # imports
-    return {"rows": rows, "seconds": spent(lambda: fit(rows)), "peak_mb": peak()}
+        point = command(rows)
+    else:
+        fit = {"pace": pace, "ridge": ridge, "sgd": sgd}[who]
+        fit(100)  # imports
+        point = {"seconds": spent(lambda: fit(rows)), "peak_mb": peak()}
+    print(json.dumps({"rows": rows, **point}))
 
 
 if __name__ == "__main__":
-    print(json.dumps(one(sys.argv[1], int(sys.argv[2]))))
+    main(sys.argv[1], int(sys.argv[2]))

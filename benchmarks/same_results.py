@@ -20,22 +20,16 @@ frame holds a digest of the settings as they are described: `--other-digests` fo
 with it (digest, checksum, signature), never the names, shapes and numbers of tensors.
 """
 
-from __future__ import annotations
-
-import argparse
-import csv
 import hashlib
 import io
 import json
 import platform
 import re
-import struct
 import sys
 import tempfile
 import time
 import zlib
 from base64 import b64encode
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -43,7 +37,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import torch
+import typer
 
 import pace
 from pace.cli import main
@@ -52,10 +48,12 @@ from pace.io.plugins import allow
 from pace.jobs import signatures
 from pace.methods import make
 
+app = typer.Typer(help="Whether two versions of PACE give the same results.")
 Leaf = str | int | None
 Leaves = Iterator[tuple[str, Leaf]]
 
 UNLIKE = {"seconds", "versions", "command"}  # keys whose values differ from run to run
+VERDICTS = ("equal", "digest", "different", "gone", "added")
 DIGESTS = ("/federation", "/whole")  # ends of paths whose values follow from the digest
 NAMES = ("method", "reading", "seed", "name")  # keys that tell the items of a list apart
 COUNTS = re.compile(r"[\d ;:]*\d[ ;:][\d ;:]*")  # a confusion matrix, the one text that is numbers
@@ -111,18 +109,11 @@ def leaves(value: Any, at: str) -> Leaves:
 def message(content: bytes, at: str, *, signature: int = 0) -> Leaves:
     """The parts of an upload or return, read as docs/wire-format.md says."""
     frame = content[: len(content) - signature]
-    magic, version, digest, _, count = struct.unpack_from("<4sB8s4sB", frame)
-    if magic != b"PACE" or zlib.crc32(frame[:-4]) != int.from_bytes(frame[-4:], "little"):
+    if frame[:4] != b"PACE" or zlib.crc32(frame[:-4]) != int.from_bytes(frame[-4:], "little"):
         raise ValueError(f"{at} is not a frame")
-    end = 18
-    for _ in range(count):
-        end += 1 + frame[end]  # the tensor's name
-        end += 1 + 4 * frame[end]  # its shape
     yield f"{at}/bytes", len(content)
-    yield f"{at}/version", version
-    yield f"{at}/table", sha(frame[17:end])
-    yield f"{at}/numbers", sha(frame[end:-4])
-    yield f"{at}/federation", digest.hex()
+    yield f"{at}/tensors", sha(frame[4:5] + frame[17:-4])  # the version; names, shapes and numbers
+    yield f"{at}/federation", frame[5:13].hex()
     yield f"{at}/whole", sha(content)
 
 
@@ -181,16 +172,15 @@ def files() -> Leaves:
 
 def write_tables(name: str, graph: pace.Graph) -> None:
     """A client's graph as the tables an organisation would have."""
-    masks = {mask: getattr(graph, mask).tolist() for mask in ("train", "val", "test")}
-    columns = [f"f{column}" for column in range(graph.x.shape[1])]
-    nodes: list[list[str]] = [["id", "kind", "use", *columns]]
-    for node, (x, y) in enumerate(zip(graph.x.int().tolist(), graph.y.tolist(), strict=True)):
-        use = next((mask for mask in masks if masks[mask][node]), "")
-        nodes.append([f"n{node}", f"c{y}", use, *map(str, x)])
-    edges = [[f"n{a}", f"n{b}"] for a, b in graph.edges.t().tolist() if a < b]
-    for kind, rows in {"nodes": nodes, "edges": [["source", "target"], *edges]}.items():
-        with Path(f"{name}.{kind}.csv").open("w", newline="") as opened:
-            csv.writer(opened).writerows(rows)
+    nodes = pd.DataFrame(graph.x.int().numpy()).add_prefix("f")
+    nodes.insert(0, "id", [f"n{node}" for node in range(graph.nodes)])
+    nodes.insert(1, "kind", [f"c{label}" for label in graph.y.tolist()])
+    nodes.insert(2, "use", "")
+    for mask in ("train", "val", "test"):
+        nodes.loc[getattr(graph, mask).numpy(), "use"] = mask
+    nodes.to_csv(f"{name}.nodes.csv", index=False)
+    edges = [(f"n{a}", f"n{b}") for a, b in graph.edges.t().tolist() if a < b]
+    pd.DataFrame(edges, columns=["source", "target"]).to_csv(f"{name}.edges.csv", index=False)
 
 
 def write_keys(name: str) -> None:
@@ -230,8 +220,9 @@ def signed_job(method: str, at: str) -> Leaves:
         yield from leaves(command(f"client evaluate {on} --on test"), f"{here}/evaluate")
 
 
+@app.command()
 def record(out: Path) -> None:
-    """Write everything to `out`; the seconds of each section go to stderr."""
+    """Write everything to OUT; the seconds of each section go to stderr."""
     torch.set_num_threads(1)
     made: dict[str, Leaf] = {
         "made with/python": platform.python_version(),
@@ -255,25 +246,22 @@ def record(out: Path) -> None:
     out.write_text(json.dumps(made, indent=0) + "\n")
 
 
-def compare(before: Path, after: Path, *, other_digests: bool, shown: int = 40) -> int:
-    """Print a table and the first differences; the exit code."""
+@app.command()
+def compare(before: Path, after: Path, other_digests: bool = False, shown: int = 40) -> None:
+    """Print how many values are equal, and the first that are not; exits with 1 if any changed."""
     old, new = (json.loads(path.read_text()) for path in (before, after))
-    sections: dict[str, Counter[str]] = defaultdict(Counter)
-    lines = []
-    for path in dict.fromkeys((*old, *new)):
-        word = verdict(path, old, new)
-        sections[path.partition("/")[0]][word] += 1
-        if word not in ("equal", "digest"):
-            lines.append(f"{word}: {path}: {old.get(path)} | {new.get(path)}")
-    words = ("equal", "digest", "different", "gone", "added")
-    print(" " * 10 + "".join(f"{word:>11}" for word in words))
-    for section, count in sections.items():
-        print(f"{section:10}" + "".join(f"{count[word]:>11,}" for word in words))
+    found = pd.Series({path: verdict(path, old, new) for path in old | new})
+    counts = pd.crosstab(found.index.str.partition("/").get_level_values(0), found)
+    print(counts.reindex(columns=VERDICTS, fill_value=0).to_string(index_names=False))
+    lines = [
+        f"{word}: {path}: {old.get(path)} | {new.get(path)}"
+        for path, word in found.items()
+        if word not in ("equal", "digest")
+    ]
     print(*lines[:shown], *([f"and {len(lines) - shown:,} more"] * (len(lines) > shown)), sep="\n")
-    total = sum(sections.values(), Counter[str]())
-    wrong = total["different"] + total["gone"] + (0 if other_digests else total["digest"])
+    wrong = int(found.isin(VERDICTS[1 + other_digests : 4]).sum())
     print(f"{wrong:,} values changed." if wrong else "Nothing changed that should not.")
-    return int(wrong > 0)
+    raise typer.Exit(wrong > 0)
 
 
 def verdict(path: str, old: Mapping[str, Leaf], new: Mapping[str, Leaf]) -> str:
@@ -286,19 +274,5 @@ def verdict(path: str, old: Mapping[str, Leaf], new: Mapping[str, Leaf]) -> str:
     return "digest" if path.endswith(DIGESTS) else "different"
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    steps = parser.add_subparsers(dest="step", required=True)
-    recording, comparing = steps.add_parser("record"), steps.add_parser("compare")
-    recording.add_argument("out", type=Path)
-    comparing.add_argument("before", type=Path)
-    comparing.add_argument("after", type=Path)
-    comparing.add_argument("--other-digests", action="store_true", help="forgive other digests")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    given = arguments()
-    if given.step == "compare":
-        sys.exit(compare(given.before, given.after, other_digests=given.other_digests))
-    record(given.out)
+    app()

@@ -45,7 +45,7 @@ def test_a_backdoor_passes_the_paper_and_not_the_limited_receiver() -> None:
     honest, guarded = planted(Pace(), NO_LIE), planted(Limited(), NO_LIE)
     open_, shut = planted(Pace(), Trigger()), planted(Limited(), Trigger())
     assert open_.hit > 60
-    assert open_.flags == ()
+    assert not open_.flagged
     assert open_.accuracy > open_.local_accuracy - 2  # accuracy shows nothing
     assert shut.hit < 20
     assert shut.hit < open_.hit / 3
@@ -110,11 +110,11 @@ def test_every_rule_of_the_table_runs_and_the_gate_protects() -> None:
 def test_the_table_of_backdoors_has_the_best_strength_of_each_kind_that_a_method_knows() -> None:
     graphs, gcn, _ = trained(4)
     found = attacks.planted(graphs, gcn, "pace-ridge", attacks.SEEDS[:1])
-    kinds = set(found.index.get_level_values(0))
-    assert set(attacks.BACKDOORS) - kinds == {"and a dead unit", "by an idle unit"}
-    honest, lied = (found.loc["three rare words", who] for who in (attacks.HONEST, attacks.LIED))
-    assert lied.hit >= 60 >= max(lied.local_hit, honest.hit)
+    assert set(attacks.BACKDOORS) - set(found) == {"and a dead unit", "by an idle unit"}
+    honest, lied = found["three rare words"]
+    assert honest is not None
     assert honest.hit == planted(PaceRidge(), NO_LIE).hit
+    assert lied.hit >= 60 >= max(lied.local_hit, honest.hit)
     accuracy, _, rare, dead, *_, flagged = attacks.backdoor_row(found)
     assert accuracy == f"{honest.accuracy:.1f} → {lied.accuracy:.1f}"
     assert (rare, dead) == (f"{honest.hit:.1f} → {lied.hit:.1f}", "-")
