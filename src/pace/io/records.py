@@ -14,7 +14,8 @@ import json
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -99,16 +100,24 @@ def _toml(value: Any, *, flat: bool = False) -> str:
     return "\n".join(["[", *rows, "]"])
 
 
-def load_toml(path: Path, limit: int, remedy: str) -> dict[str, Any]:
-    """The table of a TOML file of at most `limit` bytes; a FileError ends with the `remedy`."""
+@contextmanager
+def reading(path: Path, wrong: str, remedy: str) -> Iterator[None]:
+    """Whatever is wrong with a file inside the block is a FileError that ends with the `remedy`."""
     try:
-        return untrusted.toml(untrusted.read(path, limit))
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
+        yield
     except FileError:
         raise
-    except ValueError as error:
-        raise FileError(f"{path} is not TOML ({error}): {remedy}") from error
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        reason = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
+        raise FileError(f"{path} is {wrong} ({reason}): {remedy}") from error
+
+
+def load_toml(path: Path, limit: int, remedy: str) -> dict[str, Any]:
+    """The table of a TOML file of at most `limit` bytes."""
+    with reading(path, "not TOML", remedy):
+        return untrusted.toml(untrusted.read(path, limit))
 
 
 def other_format(found: object, expected: str, remedy: str) -> str:
@@ -122,17 +131,12 @@ def other_format(found: object, expected: str, remedy: str) -> str:
 
 def load_record(kind: type[T], path: Path, limit: int, version: str | None = None) -> T:
     """The record of a JSON file that this software has written, with `version` as its `format`."""
-    try:
+    remedy = "restore it from a backup"
+    with reading(path, "damaged", remedy):
         content = untrusted.json(untrusted.read(path, limit))
         if version is not None and (found := dict(content).get("format")) != version:
-            raise FileError(f"{path} {other_format(found, version, 'restore it from a backup')}")
+            raise FileError(f"{path} {other_format(found, version, remedy)}")
         return read_record(kind, content)
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
-    except FileError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise FileError(f"{path} is damaged ({error}): restore it from a backup") from error
 
 
 def read_record(kind: type[T], content: object, name: str = "it", *, strict: bool = False) -> T:

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 
 from pace.datasets import Dataset, divide
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.errors import FileError, PolicyError, SettingError
+from pace.errors import FileError, PolicyError
 from pace.jobs import read_job, write_job
 from pace.methods import METHODS, Pace, RidgeSums, make
 from pace.models import GCN
@@ -262,7 +262,7 @@ def test_a_policy_file_is_read_strictly(tmp_path: Path, state: Path) -> None:
         ("sealed_only = 1", "expected true or false"),
     ):
         (tmp_path / "p.toml").write_text(text)
-        with pytest.raises(SettingError, match=told):
+        with pytest.raises(FileError, match=told):
             read_policy(tmp_path / "p.toml")
 
 

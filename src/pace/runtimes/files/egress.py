@@ -27,11 +27,10 @@ SLOW = 60.0  # seconds of training above which no second model is trained for th
 
 @dataclass(frozen=True)
 class Decision:
-    """Who agreed or did not, and why not."""
+    """Who agreed or did not; a limit that was passed is among the report's."""
 
     agreed: bool
     by: str
-    reasons: tuple[str, ...]
     audit: str  # the hash of its line in the site's log
 
 
@@ -146,20 +145,19 @@ def decide(
     tell(report)
     if report.agreed:
         return report
-    broken = [limit for limit in report.limits if not limit.kept]
+    broken = [f"{limit.rule} ({limit.found})" for limit in report.limits if not limit.kept]
     if broken or (policy is not None and policy.agree):
         agreed, by = not broken, "the site's policy"
     else:
         agreed = ask()
-    reasons = tuple(f"{limit.rule} ({limit.found})" for limit in broken)
     entry = {key: getattr(report, key) for key in ("job", "digest", "name", "bytes")}
     entry |= {"upload": report.sha256, "membership": report.seen.auc if report.seen else None}
-    entry |= {"agreed": agreed, "by": by, "reasons": list(reasons)}
-    report = replace(report, decision=Decision(agreed, by, reasons, append_decision(entry)))
+    entry |= {"agreed": agreed, "by": by, "reasons": broken}
+    report = replace(report, decision=Decision(agreed, by, append_decision(entry)))
     write_egress(keep, report)
     if broken:
         raise PolicyError(
-            f"the site's policy does not let this upload go: {'; '.join(reasons)}. Nothing was written "
+            f"the site's policy does not let this upload go: {'; '.join(broken)}. Nothing was written "
             f"for sending; {egress_files(keep, report.name)[1]} has all that was measured"
         )
     return report
@@ -253,8 +251,7 @@ def egress_document(report: Egress) -> reports.Document:
     decided = [("Decision", "waits, and nothing was written for sending")]
     if decision is not None:
         state = f"{'agreed to' if decision.agreed else 'refused'} by {decision.by}"
-        because = [("Because", reason) for reason in decision.reasons]
-        decided = [("Decision", state), *because, ("In the log", decision.audit)]
+        decided = [("Decision", state), ("In the log", decision.audit)]
     headline = [(f"{report.bytes:,}", "bytes"), (str(len(report.parties) - 1), "sites take part")]
     if risk is not None and risk.auc is not None:
         told = "AUC: a node was trained on, best attack on what is seen"

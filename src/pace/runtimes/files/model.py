@@ -81,11 +81,9 @@ def read_kept(path: Path, job: Job) -> KeptModel:
         of = str(about.get("job"))[:16]
         raise OtherJobError(f"{path} belongs to job {of}, this is {job.digest[:16]}")
     local = _local(values, job, path)
-    try:
+    with records.reading(path, "incomplete", "restore it from a backup"):
         frame = values["upload"].numpy().tobytes()
         trained = records.read_record(Trained, about)
-    except (LookupError, ValueError) as error:
-        raise FileError(f"{path} is incomplete ({error}): restore it from a backup") from error
     message = steps.check_upload(frame, job.federation)
     members = Members.checked(values.get(MEMBERS), path)
     return KeptModel(Kept(local, wire.checksum(frame)), frame, message, trained, members)
@@ -197,19 +195,16 @@ def encode_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> b
 
 def read_tensors(path: Path, *versions: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What a file says about itself, and its tensors by name; refused if of another format."""
-    try:
+    with records.reading(path, "damaged, or another kind of file", WHAT):
         content = untrusted.read(path, LARGEST)
         about = untrusted.json(_header(content).get("__metadata__", {}).get("pace", "{}"))
         if about.get("format") not in versions:
             wrong = records.other_format(about.get("format"), versions[0], WHAT)
             raise FileError(f"{path} {wrong}")
-        return about, dict(sorted(load(content).items()))
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
-    except FileError:
-        raise
-    except (SafetensorError, ValueError, AttributeError, TypeError) as error:
-        raise FileError(f"{path} is damaged, or another kind of file ({error}): {WHAT}") from error
+        try:
+            return about, dict(sorted(load(content).items()))
+        except SafetensorError as error:
+            raise ValueError(error) from error
 
 
 def _header(content: bytes) -> dict[str, Any]:

@@ -89,11 +89,9 @@ def read_policy(path: Path | None = None) -> Policy | None:
         path = state_folder() / POLICY
         if not path.exists():
             return None
-    content = records.load_toml(path, LARGEST, "see docs/site.md for its keys")
-    try:
+    with records.reading(path, "no policy", "see docs/site.md for its keys"):
+        content = untrusted.toml(untrusted.read(path, LARGEST))
         return records.read_record(Policy, content, "the policy", strict=True)
-    except SettingError as error:
-        raise SettingError(f"{path}: {error}") from error
 
 
 def log_file() -> Path:
@@ -122,11 +120,9 @@ def verify_log(path: Path, head: str = "") -> tuple[int, str]:
     """
     last, number, found = FIRST, 0, not head
     for number, line in enumerate(untrusted.read(path, LARGEST_LOG).splitlines(), start=1):
-        try:
+        with records.reading(path, f"damaged in line {number}", "compare it with a backup"):
             entry = dict(untrusted.json(line))
             own = entry.pop("hash", None)
-        except (ValueError, TypeError) as error:
-            raise FileError(f"line {number} of {path} is damaged ({error})") from error
         if entry.get("previous") != last or own != _hash(entry) or entry.get("number") != number:
             wrong = f"line {number} of {path} is not what was written there, or others are missing"
             raise FileError(f"{wrong}: compare it with a backup and the egress reports")

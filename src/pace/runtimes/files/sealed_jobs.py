@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pace.errors import FileError, OverlapError, SettingError, SignatureError
-from pace.io import atomic, load_record, plain_record, state_folder, untrusted
+from pace.io import atomic, load_record, plain_record, records, state_folder, untrusted
 from pace.jobs import Job, signatures
 from pace.tables import listed
 
@@ -138,10 +138,8 @@ def check_known(job: Job, name: str, path: Path, least: int = LEAST_KNOWN) -> li
 
     The file has a line for each, a public key or its fingerprint, then perhaps the name, as .pub files.
     """
-    try:
+    with records.reading(path, "not text", "give public keys or fingerprints, one a line"):
         lines = untrusted.read(path, LARGEST).decode("utf-8-sig").splitlines()
-    except (OSError, ValueError) as error:
-        raise FileError(f"cannot read {path}: {error}") from error
     marks: dict[str, str] = {}  # whole keys or fingerprints, each with a name or without
     for line in lines:
         mark, _, called = line.partition("#")[0].strip().partition(" ")
