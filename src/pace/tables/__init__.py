@@ -14,4 +14,4 @@ from pace.tables.proposal import (
     propose_columns,
 )
 from pace.tables.streamed import StreamedTables
-from pace.tables.table import check_option, data_columns, open_table, read_table
+from pace.tables.table import arrow, check_option, data_columns, open_table, read_table

@@ -182,18 +182,15 @@ class ParquetFile(TableFile):
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         """The open file; damage may show only when it is read."""
-        try:
-            from pyarrow import ArrowInvalid, parquet
-        except ImportError:
-            raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
+        pyarrow = arrow()
         try:
             with open_regular(self.path) as content:
-                with parquet.ParquetFile(content) as file:
+                with pyarrow.parquet.ParquetFile(content) as file:
                     _check_room(file.metadata, size_of(content), self.name)
                     texts = [field.name for field in file.schema_arrow if str(field.type) in TEXTS]
-                with parquet.ParquetFile(content, read_dictionary=texts) as file:
+                with pyarrow.parquet.ParquetFile(content, read_dictionary=texts) as file:
                     yield file
-        except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        except (pyarrow.ArrowInvalid, OSError, UnicodeDecodeError) as error:
             wrong = f"not a Parquet file, or damaged ({error}): write it again"
             raise GraphError(f"{self.name} is {wrong}") from error
 
@@ -214,12 +211,20 @@ class ArrowBlock(TableFile):
         return rows, {name: ArrowCells(self.table.column(name)) for name in columns}
 
 
+def arrow() -> Any:
+    """`pyarrow`, with its parts that are used, or how to get it."""
+    try:
+        import pyarrow.compute
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError:
+        raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
+    return pyarrow
+
+
 def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
     """The rows of a .parquet or .csv file as Arrow tables, some at a time; columns: None for all."""
-    file = open_table(path)
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-
+    file, pyarrow = open_table(path), arrow()
     try:
         if isinstance(file, ParquetFile):
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as opened:
@@ -227,13 +232,13 @@ def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[A
                     yield pyarrow.Table.from_batches([batch])
             return
         assert isinstance(file, CsvFile)
-        reader = arrow_csv.open_csv(
+        reader = pyarrow.csv.open_csv(
             path,
-            arrow_csv.ReadOptions(
+            pyarrow.csv.ReadOptions(
                 use_threads=False, block_size=2**24, skip_rows=file.skipped, encoding=file.encoding
             ),
-            arrow_csv.ParseOptions(delimiter=file.delimiter),
-            arrow_csv.ConvertOptions(include_columns=columns, strings_can_be_null=False),
+            pyarrow.csv.ParseOptions(delimiter=file.delimiter),
+            pyarrow.csv.ConvertOptions(include_columns=columns, strings_can_be_null=False),
         )
         for batch in reader:
             yield pyarrow.Table.from_batches([batch])

@@ -30,9 +30,8 @@ from pace.protocol import AdoptedModel, Adoption, External, Kept, Message, layou
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
-from pace.runtimes.files.rows import arrow
 from pace.runtimes.files.site import Members, Site
-from pace.tables import ColumnMapping, read_columns
+from pace.tables import ColumnMapping, arrow, read_columns
 from pace.task import called
 
 KEPT, PARAMS = "pace-kept-2", "pace-params-2"

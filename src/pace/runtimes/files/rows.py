@@ -26,6 +26,7 @@ from pace.models import LOGITS, Excerpt, Layered, MappedGraph, RowTable, forget,
 from pace.params import Params
 from pace.runtimes.files.outcome import known_labels
 from pace.runtimes.files.site import Site, load_site, site_of_dataset
+from pace.tables import arrow
 
 SAMPLE = 50_000  # rows of each split on which weights are chosen and scores are made
 BATCH = 8192  # rows that are read together
@@ -191,16 +192,6 @@ class RowFiles:
             for name, width in columns.items()
         }
         return RowTable.of(labels, split, maps, self.job.model.features)
-
-
-def arrow() -> Any:
-    """`pyarrow`, or how to get it."""
-    try:
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError:
-        raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
-    return pyarrow
 
 
 def _numbered(column: Any, names: Sequence[str], what: str) -> Tensor:
