@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,29 +57,26 @@ UNCLEAR_MARK = (
 class Words(Sequence[str]):
     """A column of text as UTF-8 with NUL after each cell: strings take 50 bytes more than their letters.
 
-    Every `SPAN` cells or more their number and bytes are noted; those between two notes are decoded
-    together and kept, so that reading in order decodes everything once.
+    `SPAN` cells are decoded together and kept, so that reading in order decodes everything once.
     """
 
     SPAN = 512
 
     def __init__(self, cells: Iterable[str] = ()) -> None:
-        self._bytes, self._count = bytearray(), 0
-        self._cells, self._starts = array("q", [0]), array("q", [0])
+        self._bytes, self._count, self._starts = bytearray(), 0, array("q", [0])  # of each span
         self._span, self._decoded = -1, list[str]()
         self.extend(cells)
 
     def extend(self, cells: Iterable[str]) -> None:
         """Add cells at the end."""
         cells, self._span = iter(cells), -1
-        while added := list(islice(cells, self.SPAN)):
+        while added := list(islice(cells, self.SPAN - self._count % self.SPAN)):
             text = NUL.join(added)
             if text.count(NUL) >= len(added):
                 text = NUL.join(cell.replace(NUL, " ") for cell in added)
             self._bytes += f"{text}{NUL}".encode()
             self._count += len(added)
-            if self._count - self._cells[-1] >= self.SPAN:
-                self._cells.append(self._count)
+            if self._count % self.SPAN == 0:
                 self._starts.append(len(self._bytes))
 
     def __len__(self) -> int:
@@ -91,15 +87,14 @@ class Words(Sequence[str]):
             yield from self._read(span)
 
     def __getitem__(self, index: Any) -> Any:
-        index = range(self._count)[index]
-        span = bisect_right(self._cells, index) - 1
+        span, place = divmod(range(self._count)[index], self.SPAN)
         if span != self._span:
             self._span, self._decoded = span, self._read(span)
-        return self._decoded[index - self._cells[span]]
+        return self._decoded[place]
 
     def _read(self, span: int) -> list[str]:
-        end = self._starts[span + 1] if span + 1 < len(self._starts) else len(self._bytes)
-        return self._bytes[self._starts[span] : end].decode().split(NUL)[:-1]
+        start, end = [*self._starts[span : span + 2], len(self._bytes)][:2]
+        return self._bytes[start:end].decode().split(NUL)[:-1]
 
 
 class ArrowCells(Sequence[str]):
@@ -181,11 +176,9 @@ def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
 def parse_cells(cells: Sequence[str], read: Callable[[str], float] = float) -> Array:
     """A column as float32; NaN where the function that reads a cell raises ValueError."""
     values = cells.values if isinstance(cells, ArrowCells) else None
+    if values is None:
+        values = np.fromiter(_numbers_or_nan(cells, read), float, len(cells))
     with np.errstate(over="ignore"):
-        try:
-            values = np.fromiter(map(read, cells), float, len(cells)) if values is None else values
-        except ValueError:
-            values = np.fromiter(_numbers_or_nan(cells, read), float, len(cells))
         return values.astype(np.float32)
 
 
@@ -233,52 +226,40 @@ def parse_columns(
     conversions: Mapping[str, Conversion],
 ) -> dict[str, Numbers]:
     """The columns of a file as numbers, each in the one style that fits all of its cells."""
-    shown: dict[str, Sequence[str]] = {}  # the numbers by whose marks the style is known
-    plain = {}
+    parsed, styles, pointed = {}, dict[str, str](), dict[str, bool | None]()
     for name, cells in columns.items():
-        if (conversion := conversions.get(name)) is not None:
-            shown[name] = Words(part for cell in cells for part in conversion.parts(cell)[0])
-        else:
-            plain[name] = parse_cells(cells)
-            if not isinstance(cells, ArrowCells) or cells.values is None:
-                shown[name] = cells
-    marked = (_has_marks(shown[name], plain[name], delimiter) for name in shown if name in plain)
-    if not (decimal or conversions or any(marked)):
-        return {name: Numbers(values) for name, values in plain.items()}
-    styles = _styles(shown, decimal, delimiter, notes)
+        if (
+            conversion := conversions.get(name)
+        ) is not None:  # the numbers whose marks show a style
+            cells = Words(part for cell in cells for part in conversion.parts(cell)[0])
+        parsed[name] = Numbers(values := parse_cells(cells))
+        if isinstance(cells, ArrowCells) and cells.values is not None:
+            continue
+        styles[name] = decimal or _style(cells_at(cells, np.isnan(values)))
+        pointed[name] = _has_groups(cells) if styles[name] == "plain" else None
+    _settle(styles, pointed, delimiter, notes)
     readers = {"comma": _decimal_comma, "point": _decimal_point, "unclear": _without_mark}
-    parsed = {}
-    for name, cells in columns.items():
-        style = styles.get(name, "plain")
+    for name, style in styles.items():
         read: Callable[[str], float] = readers.get(style, float)
         if (conversion := conversions.get(name)) is not None:
             read = partial(conversion.value, read=read)
-        parsed[name] = Numbers(parse_cells(cells, read), style)
+        if style != "plain" or conversion is not None:
+            parsed[name] = Numbers(parse_cells(columns[name], read), style)
     return parsed
 
 
-def _has_marks(cells: Sequence[str], values: Array, delimiter: str) -> bool:
-    """Whether numbers have marks that `float` does not read, or points that may be such marks."""
-    if any(map(is_number, cells_at(cells, np.isnan(values)))):
-        return True
+def _has_groups(cells: Sequence[str]) -> bool | None:
+    """Whether all points in a column may stand between thousands; None where there are none."""
     pointed = (cell for cell in cells if "." in cell)
-    first = delimiter != "," and GROUPED.fullmatch(next(pointed, ""))
-    return bool(first) and all(map(GROUPED.fullmatch, pointed))
+    first = next(pointed, None)
+    return first and all(map(GROUPED.fullmatch, chain([first], pointed)))
 
 
-def _styles(
-    columns: Mapping[str, Sequence[str]], decimal: str | None, delimiter: str, notes: list[str]
-) -> dict[str, str]:
-    """How each column writes its numbers, with an eye on the others."""
-    styles = {name: decimal or _style(cells) for name, cells in columns.items()}
-    pointed = {
-        name: {cell for cell in columns[name] if "." in cell}
-        for name, style in styles.items()
-        if style == "plain"
-    }
-    grouped = [
-        name for name, cells in pointed.items() if cells and all(map(GROUPED.fullmatch, cells))
-    ]
+def _settle(
+    styles: dict[str, str], pointed: Mapping[str, bool | None], delimiter: str, notes: list[str]
+) -> None:
+    """How columns write their numbers where only the others show it."""
+    grouped = [name for name, groups in pointed.items() if groups]
     commas = [name for name, style in styles.items() if style in ("comma", "unclear")]
     if "comma" in styles.values() or (delimiter != "," and commas):
         notes.append(f"decimal commas: {listed(commas)}")
@@ -286,12 +267,12 @@ def _styles(
             why = "points between thousands, as the file has decimal commas elsewhere"
             notes.append(f"{why}: {listed(grouped)} (--decimal point reads decimals)")
         styles |= dict.fromkeys([*commas, *grouped], "comma")
-    elif delimiter != "," and not any(pointed[name] for name in pointed if name not in grouped):
+    elif delimiter != "," and False not in pointed.values():
         styles |= dict.fromkeys(grouped, "unclear")
-    return styles
 
 
-def _style(cells: Sequence[str]) -> str:
+def _style(cells: Iterable[str]) -> str:
+    """The notation of the numbers in cells that `float` does not read."""
     marked = {cell for cell in cells if not cell.isalnum()}
     german = {cell for cell in marked if COMMA.fullmatch(cell)}
     german |= {cell for cell in marked if cell.count(".") > 1 and GROUPED.fullmatch(cell)}
