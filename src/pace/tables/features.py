@@ -93,8 +93,9 @@ def infer_columns(table: Table) -> list[Column]:
         elif kind == "date":
             notes.append(f"column {name!r} became days since 2000-01-01")
         elif kind == "category":
-            words = sorted(w for w in {*table.text[name]} if w.lower() not in NO_WORDS)
-            if (wrong := _not_category(name, words, len(table.rows))) is not None:
+            counts = Counter(word for word in table.text[name] if word.lower() not in NO_WORDS)
+            words = sorted(counts)
+            if (wrong := _not_category(name, counts)) is not None:
                 table.refuse(None, f"column {name!r} {wrong}")
                 continue
             notes.append(f"column {name!r} became {many(len(words), 'column')}, one for each word")
@@ -109,16 +110,23 @@ def infer_columns(table: Table) -> list[Column]:
     return columns
 
 
-def _not_category(name: str, words: Sequence[str], rows: int) -> str | None:
+def _not_category(name: str, counts: Counter[str]) -> str | None:
     """Why a column cannot be one-hot encoded."""
-    if not words:
+    if not counts:
         return "is empty in every row: leave it out"
-    if len(words) <= CATEGORIES and (len(words) <= FEW_WORDS or 2 * len(words) <= rows):
+    if are_categories(counts):
         return None
     return (
-        f"holds {len(words)} different words in {rows} rows, too many to make a feature of each (at "
-        f"most {CATEGORIES}): leave it out with --features, or give --id {name} if it is the id"
+        f"holds {len(counts)} different words in {counts.total()} rows, too many to make a feature of "
+        f"each (at most {CATEGORIES}): leave it out with --features, or give --id {name} if it is the id"
     )
+
+
+def are_categories(counts: Counter[str], least: int = 1, *, forced: bool = False) -> bool:
+    """Whether words are few and recur: most rows hold one of at least `least` rows."""
+    rare = sum(count for count in counts.values() if count < least)
+    recur = len(counts) <= FEW_WORDS or 2 * max(len(counts), rare) <= counts.total()
+    return 0 < len(counts) <= CATEGORIES and (recur or forced)
 
 
 def encode_columns(
@@ -144,27 +152,34 @@ def encode_columns(
     return torch.from_numpy(x)
 
 
-def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:
-    """One scaled feature, and with `indicator` another that is 1 where the value is missing."""
-    name, cells = column.name, table.text[column.name]
-    if column.kind == "date":
-        values = table.days(name)
-        missing = np.array([cell.lower() in blanks for cell in cells], bool)
-        expected = "a date such as 2024-03-31"
+def column_values(
+    table: Table, name: str, kind: Kind, blanks: Collection[str]
+) -> tuple[Array, Array, Array, str]:
+    """A column of numbers, flags or dates; where it is missing or wrong; and what a cell should be."""
+    if kind == "date":
+        values, expected = table.days(name), "a date such as 2024-03-31"
+        missing = np.array([cell.lower() in blanks for cell in table.text[name]], bool)
     else:
         numbers = table.numbers[name]
         values = numbers.values.astype(np.float64)
-        expected = "0 or 1" if column.kind == "flag" else numbers.expected
+        expected = "0 or 1" if kind == "flag" else numbers.expected
         missing = np.isin(values, missing_numbers([*blanks]))
-        absent_cells = cells_at(cells, np.isnan(values))
-        missing[np.isnan(values)] = [cell.lower() in blanks for cell in absent_cells]
-    right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
-    for index in np.flatnonzero(~missing & ~right).tolist():
-        table.refuse_cell(index, name, cells[index], expected)
+        unread = np.isnan(values)
+        missing[unread] = [cell.lower() in blanks for cell in cells_at(table.text[name], unread)]
+    right = np.isin(values, (0, 1)) if kind == "flag" else np.isfinite(values)
+    return values, missing, ~missing & ~right, expected
+
+
+def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:
+    """One scaled feature, and with `indicator` another that is 1 where the value is missing."""
+    name = column.name
+    values, missing, wrong, expected = column_values(table, name, column.kind, blanks)
+    for index in np.flatnonzero(wrong).tolist():
+        table.refuse_cell(index, name, expected)
     absent = np.flatnonzero(missing).astype(np.int32)
     if column.fill is None:
         for index in absent.tolist():
-            table.refuse_cell(index, name, cells[index], expected, remedy)
+            table.refuse_cell(index, name, expected, f"is empty{remedy}")
     elif len(absent):
         fill = show_day(column.fill) if column.kind == "date" else f"{column.fill:g}"
         done[f"missing, filled with {fill}{' and marked' * column.indicator}"] = absent
@@ -234,7 +249,7 @@ def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Ch
             block[index, features[ABSENT if column.indicator else OTHER]] = 1
             done.setdefault(f"missing, {how}", array("i")).append(index)
         elif cell.lower() in blanks:
-            table.refuse_cell(index, column.name, cell, "a word", remedy)
+            table.refuse_cell(index, column.name, "a word", f"is empty{remedy}")
         elif column.other:
             block[index, features[OTHER]] = 1
             others += 1
@@ -242,7 +257,7 @@ def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Ch
             what = what if what in done or len(done) < CATEGORIES else "more words are `other`"
             done.setdefault(what, array("i")).append(index)
         else:
-            table.refuse_cell(index, column.name, cell, "one of the codebook's values")
+            table.refuse_cell(index, column.name, "one of the codebook's values")
     if 2 * others > len(table.rows) >= FEW_ROWS:
         most = f"{others:,} of {len(table.rows):,} rows hold words that are not in the codebook"
         wrong = f"column {column.name!r}: {most} ({listed(column.values)}): written otherwise here?"

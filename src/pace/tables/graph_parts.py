@@ -181,11 +181,11 @@ def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]
     cells = table.text[column]
     parts = torch.tensor([SPLITS.get(cell.lower(), 4) for cell in cells])
     for index in ((parts == 4) | (parts < 3) & (y == UNKNOWN)).nonzero().flatten().tolist():
-        cell = cells[index]
         if parts[index] == 4:
-            table.refuse_cell(index, column, cell, "train, val, test or nothing")
+            table.refuse_cell(index, column, "train, val, test or nothing")
         else:
-            wrong = f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
+            part = cells[index]
+            wrong = f"the node is in {part!r} but has no label: give one, or empty {column!r}"
             table.refuse(index, wrong)
     return {mask: parts == number for number, mask in enumerate(MASKS)}
 
@@ -210,7 +210,7 @@ def read_edges(
         weights = torch.from_numpy(table.numbers[weight].values)
         unusable = ~(torch.isfinite(weights) & (weights > 0))
         for index in unusable.nonzero().flatten().tolist():
-            table.refuse_cell(index, weight, table.text[weight][index], "a number above 0")
+            table.refuse_cell(index, weight, "a number above 0")
     edges = torch.empty((2, len(table.rows)), dtype=torch.int64)
     for row, end in enumerate(ends):
         edges[row] = torch.from_numpy(ids.numbers(table.text[end]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from pace.tables.cells import (
     is_number,
     like_numbers,
     missing_among,
-    missing_numbers,
     whole_number,
 )
 from pace.tables.codebook import (
@@ -42,10 +41,10 @@ from pace.tables.codebook import (
 )
 from pace.tables.dates import are_dates, show_day
 from pace.tables.features import (
-    CATEGORIES,
-    FEW_WORDS,
     LIKE_NUMBERS,
+    are_categories,
     column_kind,
+    column_values,
     stands_for_missing,
 )
 from pace.tables.graph_parts import read_labels
@@ -60,7 +59,6 @@ PADDED = re.compile(r"0\d+")
 APART, FACTOR = 3, 1.7  # standard deviations between two sites' means, and their ratio
 LARGEST = 1e39  # numbers in tables are float32
 
-Values = np.ndarray[Any, np.dtype[np.float64]]
 Sites = Mapping[str, "Proposal"]
 
 
@@ -207,55 +205,36 @@ def describe_column(
 ) -> Summary:
     """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
     kind, rows = "category" if forced else column_kind(table, name, absent), len(table.rows)
-    if kind == "date":
-        days = table.days(name)
-        for index in np.flatnonzero(np.isnan(days)).tolist():
-            if (cell := table.text[name][index]).lower() not in absent:
-                table.refuse_cell(index, name, cell, "a date such as 2024-03-31")
-        return _sized(name, "date", days, rows)
-    if kind == "number":
-        _refuse_words(table, name, absent)
-        values = table.numbers[name].values.astype(np.float64)
-        values = values[~np.isin(values, missing_numbers([*absent]))]
-        if (remark := stands_for_missing(values)) is not None:
+    if kind == "date" or kind == "number":
+        values, missing, wrong, expected = column_values(table, name, kind, absent)
+        for index in np.flatnonzero(wrong).tolist():
+            hint = _meant(table.text[name][index], name) if kind == "number" else ""
+            table.refuse_cell(index, name, expected, hint)
+        values = values[~missing & ~wrong]
+        if kind == "number" and (remark := stands_for_missing(values)) is not None:
             table.problems.warnings.append(f"column {name!r} {remark}: then say --missing")
-        flag = np.isin(values[np.isfinite(values)], (0, 1)).all()
-        return _sized(name, "flag" if flag else "number", values, rows)
+        if kind == "number" and np.isin(values, (0, 1)).all():
+            return Summary(name, "flag", len(values), rows - len(values))
+        spread = None
+        if len(values) >= LEAST:
+            spread = Spread(significant(float(values.mean())), significant(float(values.std())))
+        return Summary(name, kind, len(values), rows - len(values), spread=spread)
     counts = Counter(cell for cell in table.text[name] if cell.lower() not in absent)
     total = counts.total()
-    frequent = in_order(word for word, count in counts.items() if count >= least)
-    rare = sum(count for count in counts.values() if count < least)
-    mostly_rare = 2 * rare > total and len(counts) > FEW_WORDS and not forced
-    if kind is None or not 0 < len(counts) <= CATEGORIES or mostly_rare:
+    if kind is None or not are_categories(counts, least, forced=forced):
         return Summary(name, "text", total, rows - total)
+    frequent = in_order(word for word, count in counts.items() if count >= least)
     return Summary(name, "category", total, rows - total, tuple(frequent))
 
 
-def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
-    """Words in a column of numbers may mean missing values, or that the column is a category."""
-    numbers = table.numbers[name]
-    for index in np.flatnonzero(~np.isfinite(numbers.values)).tolist():
-        cell = table.text[name][index]
-        kind = f"is not {numbers.expected}"
-        if cell.lower() in absent:
-            continue
-        if bound_parts(cell) is not None:
-            kind = "holds limits or ranges: --mapping FILE proposes how to read them"
-        elif not is_number(cell):
-            remedy = f"say --missing {cell!r} if it means so, or --category {name}"
-            kind = f"holds words among its numbers: {remedy}"
-        wrong = f"{name!r} is {cell!r}, expected {numbers.expected}"
-        table.refuse(index, wrong, kind=f"{name!r} {kind}", cell=cell)
-
-
-def _sized(name: str, kind: Kind, values: Values, rows: int) -> Summary:
-    """A column of numbers; where they lie is told if there are enough."""
-    values = values[np.isfinite(values)]
-    missing = rows - len(values)
-    if kind == "flag" or len(values) < LEAST:
-        return Summary(name, kind, len(values), missing)
-    spread = Spread(significant(float(values.mean())), significant(float(values.std())))
-    return Summary(name, kind, len(values), missing, spread=spread)
+def _meant(cell: str, name: str) -> str:
+    """What a cell that is no number says of its column: words may be missing values, or categories."""
+    if bound_parts(cell) is not None:
+        return "holds limits or ranges: --mapping FILE proposes how to read them"
+    if is_number(cell):
+        return ""
+    remedy = f"say --missing {cell!r} if it means so, or --category {name}"
+    return f"holds words among its numbers: {remedy}"
 
 
 def significant(value: float) -> float:

@@ -286,10 +286,11 @@ class Table:
         row = None if index is None else self.rows[index]
         self.problems.add(self.file.name, row, text, kind=kind, cell=cell)
 
-    def refuse_cell(self, index: int, name: str, cell: str, expected: str, hint: str = "") -> None:
-        """A cell that is not what is expected; `hint` says what to do where the value is missing."""
+    def refuse_cell(self, index: int, name: str, expected: str, wrong: str = "") -> None:
+        """A cell that is not what is expected; `wrong` is what many such say of the column."""
+        cell = self.text[name][index]
         value = f"is {cell!r}" if cell else "is empty"
-        kind = f"{name!r} is empty{hint}" if hint else f"{name!r} is not {expected}"
+        kind = f"{name!r} {wrong or f'is not {expected}'}"
         self.refuse(index, f"{name!r} {value}, expected {expected}", kind=kind, cell=cell)
 
 
