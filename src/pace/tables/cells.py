@@ -11,7 +11,6 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain, compress, islice
 from typing import Any, NamedTuple
 
@@ -101,21 +100,16 @@ class ArrowCells(Sequence[str]):
     """A column of an Arrow table as text; equal cells of a dictionary are one object."""
 
     def __init__(self, column: Any) -> None:
-        self._column = column
-
-    @property
-    def values(self) -> Array | None:
-        """The numbers, where they are stored as such."""
-        return self._column.to_numpy() if STORED.fullmatch(str(self._column.type)) else None
+        self.column = column
 
     def __len__(self) -> int:
-        return len(self._column)
+        return len(self.column)
 
     def __getitem__(self, index: Any) -> Any:
-        return _word(self._column[index].as_py())
+        return _word(self.column[index].as_py())
 
     def __iter__(self) -> Iterator[str]:
-        for chunk in self._column.chunks:
+        for chunk in self.column.chunks:
             coded = str(chunk.type).startswith("dictionary<")
             words = [*map(_word, chunk.dictionary.to_pylist())] if coded else []
             for start in range(0, len(chunk), Words.SPAN):
@@ -147,24 +141,6 @@ class Numbers(NamedTuple):
         return "a number with a decimal comma" if self.style == "comma" else "a finite number"
 
 
-class Conversion(NamedTuple):
-    """What a mapping does to the numbers of a column."""
-
-    limits: bool = False  # `<3` and `60-69` are numbers too
-    factor: float = 1.0
-    offset: float = 0.0
-
-    def parts(self, cell: str) -> tuple[Sequence[str], float]:
-        """The numbers in a cell, and the weight by which they are summed."""
-        return (bound_parts(cell) if self.limits else None) or ((cell,), 1.0)
-
-    def value(self, cell: str, read: Callable[[str], float]) -> float:
-        """The number that a cell becomes; like any column's, the numbers in it are float32."""
-        parts, weight = self.parts(cell)
-        total = sum((np.float32(read(part)) for part in parts), np.float32(0))
-        return float(weight * total) * self.factor + self.offset
-
-
 def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
     """The numbers in a limit or a range, and the weight by which they are summed; None for others."""
     for pattern, weight in BOUNDS:
@@ -173,10 +149,16 @@ def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
     return None
 
 
+def stored_numbers(cells: Sequence[str]) -> Array | None:
+    """The numbers of a column that Arrow stores as such."""
+    if not isinstance(cells, ArrowCells) or not STORED.fullmatch(str(cells.column.type)):
+        return None
+    return cells.column.to_numpy()  # type: ignore[no-any-return]
+
+
 def parse_cells(cells: Sequence[str], read: Callable[[str], float] = float) -> Array:
     """A column as float32; NaN where the function that reads a cell raises ValueError."""
-    values = cells.values if isinstance(cells, ArrowCells) else None
-    if values is None:
+    if (values := stored_numbers(cells)) is None:
         values = np.fromiter(_numbers_or_nan(cells, read), float, len(cells))
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
@@ -219,33 +201,21 @@ def is_number(cell: str) -> bool:
 
 
 def parse_columns(
-    columns: Mapping[str, Sequence[str]],
-    decimal: str | None,
-    delimiter: str,
-    notes: list[str],
-    conversions: Mapping[str, Conversion],
+    columns: Mapping[str, Sequence[str]], decimal: str | None, delimiter: str, notes: list[str]
 ) -> dict[str, Numbers]:
     """The columns of a file as numbers, each in the one style that fits all of its cells."""
-    parsed, styles, pointed = {}, dict[str, str](), dict[str, bool | None]()
-    for name, cells in columns.items():
-        if (
-            conversion := conversions.get(name)
-        ) is not None:  # the numbers whose marks show a style
-            cells = Words(part for cell in cells for part in conversion.parts(cell)[0])
-        parsed[name] = Numbers(values := parse_cells(cells))
-        if isinstance(cells, ArrowCells) and cells.values is not None:
-            continue
-        styles[name] = decimal or _style(cells_at(cells, np.isnan(values)))
-        pointed[name] = _has_groups(cells) if styles[name] == "plain" else None
+    values = {name: parse_cells(cells) for name, cells in columns.items()}
+    texts = {name: cells for name, cells in columns.items() if stored_numbers(cells) is None}
+    styles = {
+        name: decimal or _style(cells_at(cells, np.isnan(values[name])))
+        for name, cells in texts.items()
+    }
+    pointed = {name: _has_groups(texts[name]) for name in texts if styles[name] == "plain"}
     _settle(styles, pointed, delimiter, notes)
-    readers = {"comma": _decimal_comma, "point": _decimal_point, "unclear": _without_mark}
     for name, style in styles.items():
-        read: Callable[[str], float] = readers.get(style, float)
-        if (conversion := conversions.get(name)) is not None:
-            read = partial(conversion.value, read=read)
-        if style != "plain" or conversion is not None:
-            parsed[name] = Numbers(parse_cells(columns[name], read), style)
-    return parsed
+        if style in READERS:
+            values[name] = parse_cells(columns[name], READERS[style])
+    return {name: Numbers(values[name], styles.get(name, "plain")) for name in columns}
 
 
 def _has_groups(cells: Sequence[str]) -> bool | None:
@@ -298,6 +268,13 @@ def _without_mark(cell: str) -> float:
     if "." in cell:
         raise ValueError(cell)
     return float(cell)
+
+
+READERS: dict[str, Callable[[str], float]] = {  # by style
+    "comma": _decimal_comma,
+    "point": _decimal_point,
+    "unclear": _without_mark,
+}
 
 
 def missing_among(cells: Collection[str], words: Sequence[str] = MISSING) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ half of 3, `>100` is 100, `60-69` is their middle and `80+` is 80.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import OPTIONAL, optional, record_key
-from pace.tables.cells import MISSING, Conversion, Words
+from pace.tables.cells import MISSING, Array, Words, bound_parts
 from pace.tables.codebook import Described, refuse_repeated
 from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, unclear_days
 from pace.tables.problems import Problems, listed
@@ -54,10 +54,26 @@ class Rule:
         return tuple(self.flags.values()) or (self.name,)
 
     @property
-    def conversion(self) -> Conversion | None:
-        """What is done to numbers, if anything is."""
-        conversion = Conversion(self.limits, self.factor, self.offset)
-        return conversion if self.unit or conversion != Conversion() else None
+    def converts(self) -> bool:
+        """Whether it makes numbers."""
+        return bool(self.unit) or self.limits or (self.factor, self.offset) != (1, 0)
+
+    def numerals(self, cells: Iterable[str]) -> Words:
+        """The numbers in all cells, as they are written."""
+        return Words(numeral for cell in cells for numeral in self._parts(cell)[0])
+
+    def convert(self, cells: Sequence[str], numbers: Array) -> Array:
+        """What cells become, of the numbers in them, which are float32 as any column's."""
+        parts = [(len(numerals), weight) for numerals, weight in map(self._parts, cells)]
+        counts, weights = np.array(parts).reshape(-1, 2).T
+        sums = np.zeros(len(cells), np.float32)
+        np.add.at(sums, np.repeat(np.arange(len(cells)), counts.astype(int)), numbers)
+        with np.errstate(over="ignore"):
+            return (sums * weights * self.factor + self.offset).astype(np.float32)
+
+    def _parts(self, cell: str) -> tuple[Sequence[str], float]:
+        """The numbers in a cell, and the weight by which they are summed."""
+        return (bound_parts(cell) if self.limits else None) or ((cell,), 1.0)
 
 
 @dataclass(frozen=True)
@@ -130,9 +146,9 @@ class MappedFile(TableFile):
         self.file, self.rules = file, mapping.columns
         self.delimiter, self.notes = file.delimiter, file.notes
         self.columns = [name for rule in self.rules for name in rule.columns]
-        for rule in self.rules:
-            if (conversion := rule.conversion) is not None:
-                self.conversions |= dict.fromkeys(rule.columns, conversion)
+        self.conversions = {
+            name: rule for rule in self.rules if rule.converts for name in rule.columns
+        }
 
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
         rules = [rule for rule in self.rules if {*columns} & {*rule.columns}]

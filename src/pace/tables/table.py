@@ -18,14 +18,17 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import one_line, open_regular, read_head, size_of
-from pace.tables.cells import ArrowCells, Conversion, Numbers, Words, parse_columns, plain_cells
+from pace.tables.cells import ArrowCells, Numbers, Words, parse_columns, plain_cells
 from pace.tables.dates import UNCLEAR_DAYS, Days, parse_dates, unclear_days
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
+
+if TYPE_CHECKING:
+    from pace.tables.mapping import Rule
 
 CHUNK = 2**15  # cells of CSV in memory as text at a time, or one row
 BLOCK = 2**20  # characters
@@ -57,7 +60,7 @@ class TableFile(ABC):
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.name
-        self.conversions: dict[str, Conversion] = {}  # of columns that a mapping makes numbers of
+        self.conversions: dict[str, Rule] = {}  # of columns that a mapping makes numbers of
 
     @abstractmethod
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
@@ -328,12 +331,15 @@ def read_table(
     """The named columns; `decimal` is comma or point, where the table does not show which."""
     check_choice("--decimal", decimal or "comma", ("comma", "point"))
     rows, cells = file.read(list(dict.fromkeys((*text, *numbers))), problems)
-    conversions = {name: rule for name, rule in file.conversions.items() if name in cells}
-    columns = {name: cells[name] for name in (*numbers, *conversions)}
+    converted = {name: rule for name, rule in file.conversions.items() if name in cells}
+    columns = {name: cells[name] for name in numbers}
+    columns |= {name: rule.numerals(cells[name]) for name, rule in converted.items()}
     notes = list[str]()
-    parsed = parse_columns(columns, decimal, file.delimiter, notes, conversions)
-    for name in conversions:
-        pairs = zip(parsed[name].values.tolist(), cells[name], strict=True)
+    parsed = parse_columns(columns, decimal, file.delimiter, notes)
+    for name, rule in converted.items():
+        values = rule.convert(cells[name], parsed[name].values)
+        parsed[name] = parsed[name]._replace(values=values)
+        pairs = zip(values.tolist(), cells[name], strict=True)
         cells[name] = Words(f"{value:.7g}" if value == value else cell for value, cell in pairs)
     problems.notes += [f"{file.name}: {note}" for note in (*file.notes, *notes)]
     return Table(file, rows, cells, parsed, problems)
