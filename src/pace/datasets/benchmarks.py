@@ -101,7 +101,7 @@ def benchmark(name: str, root: str | Path | None = None, train: float | None = N
     except GraphError:  # it is not there, or of an older format
         dataset = process(name, raw)
         with suppress(OSError):  # without a cache the next start is slower, that is all
-            file.write_graph(kept, dataset, compact=False)
+            file.write_graph(kept, dataset)
     shown = name if train is None else f"{name}:train={train:g}"
     partition = "column" if known.clients else "louvain"
     return replace(dataset, name=shown, ratios=ratios, partition=partition)

@@ -95,17 +95,17 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
     return dataset
 
 
-def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
+def write_graph(path: Path, dataset: Dataset) -> None:
     """Put the dataset at `path`, completely or not at all.
 
-    Bags of words take a hundredth of the room as CSR; a dense x is read faster.
+    Bags of words take a hundredth of the room as CSR, and no more time.
     """
     graph, names = dataset.graph, dataset.names
     if dataset.classes > CLASSES:
         raise GraphError(f"there are {dataset.classes:,} classes, expected at most {CLASSES:,}")
     plain = graph.weights is None and not graph.directed
     tensors = {"edges": (dataset.stored if plain else graph.edges).int(), "y": graph.y.int()}
-    if compact and density(graph.x) < SPARSE_BELOW:
+    if density(graph.x) < SPARSE_BELOW:
         matrix = sparse.csr_array(graph.x.numpy())
         tensors["x.indptr"] = torch.from_numpy(matrix.indptr.astype(np.int64))
         tensors["x.indices"] = torch.from_numpy(matrix.indices.astype(np.int32))

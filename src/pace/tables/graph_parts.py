@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from pace.tables.cells import Words, alike_notes, in_order, is_number, missing_a
 from pace.tables.dates import are_dates
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
+
+if TYPE_CHECKING:
+    from pace.tables.importing import Columns
 
 SEPARATORS = ";|,+/&"  # between several values in a cell
 UNKNOWN_WORDS = ("unknown", "unbekannt", "unklar", "not known", "k.a.", "k. a.", "keine angabe")
@@ -191,16 +194,10 @@ def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]
 
 
 def read_edges(
-    path: Path,
-    ids: NodeIds,
-    problems: Problems,
-    *,
-    numbered: bool,
-    strangers: str,
-    weight: str | None,
+    path: Path, ids: NodeIds, columns: Columns, problems: Problems
 ) -> tuple[Tensor, Tensor | None]:
     """Both ends of every edge, (2, edges), and the weights, if their column is named."""
-    file, weights = open_table(path), None
+    file, weight, weights = open_table(path), columns.weight, None
     ends = find_ends(file, problems, weight)
     if (ids.numbers(ends) >= 0).all():
         wrong = f"begins with {','.join(ends)}, which are node ids, not with names"
@@ -216,13 +213,13 @@ def read_edges(
         edges[row] = torch.from_numpy(ids.numbers(table.text[end]))
     if not edges.numel():
         problems.warnings.append(f"{path.name} has no rows: no node has a neighbour")
-    elif numbered and not (edges == 0).any():
+    elif columns.id is None and not (edges == 0).any():
         counted = "without --id rows are counted from 0: do yours count from 1?"
         problems.warnings.append(f"{path.name} never names node 0, and {counted}")
     strange = (edges < 0).any(0)
     if not strange.any():
         return edges, weights
-    if strangers == "drop":
+    if columns.strangers == "drop":
         _tell_dropped(int(strange.sum()), len(strange), problems)
         return edges[:, ~strange], None if weights is None else weights[~strange]
     for index in strange.nonzero().flatten().tolist():

@@ -37,6 +37,7 @@ from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, read_table
 
+SPECIAL = ("label", "id", "client", "split")  # kinds of columns that are no features
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
 
 
@@ -80,14 +81,13 @@ class Plan:
     def __init__(self, nodes: Path, columns: Columns, codebook: Codebook | None) -> None:
         self.codebook, self.problems = codebook, Problems()
         self.classes = _check_settings(columns, codebook)
-        self.columns, self.ratios = _shares(columns)
+        columns, self.ratios = _shares(columns)
         self.missing = codebook.missing if codebook else MISSING
-        self.weight = columns.weight or (codebook and codebook.weight) or None
-        self.directed = (columns.directions or (codebook.directions if codebook else BOTH)) != BOTH
         self.file = open_mapped(nodes, columns.mapping)
-        self.special = _special_columns(self.columns, codebook, self.file, self.problems.notes)
+        self.columns = _settled(columns, codebook, self.file, self.problems.notes)
+        self.directed = self.columns.directions != BOTH
         self.features = list(codebook.columns) if codebook else []
-        self.text = list(self.special.values())
+        self.text = [name for kind in SPECIAL if (name := getattr(self.columns, kind))]
         if codebook is None:
             left = data_columns(self.file, self.problems, without=self.text)
             self.numbers = _feature_columns(columns.features, left, self.file.name)
@@ -107,8 +107,8 @@ class Plan:
         """Features, labels and masks of a table's rows; `changes` gets what a codebook did to which."""
         known = None if self.codebook is None else changes
         x = encode_columns(table, self.features, self.missing, known)
-        y, self.classes = read_labels(table, self.special.get("label"), self.classes, self.missing)
-        return x, y, read_masks(table, self.special.get("split"), y)
+        y, self.classes = read_labels(table, self.columns.label, self.classes, self.missing)
+        return x, y, read_masks(table, self.columns.split, y)
 
 
 def import_graph(
@@ -116,28 +116,21 @@ def import_graph(
 ) -> Imported:
     """The dataset of two tables; a ProblemsError lists everything that is wrong with them."""
     plan, changes = Plan(nodes, columns, codebook), list[Change]()
-    problems, special = plan.problems, plan.special
+    problems, columns = plan.problems, plan.columns
     table = read_table(
         plan.file, problems, text=plan.text, numbers=plan.numbers, decimal=columns.decimal
     )
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
-    ids = number_nodes(table, special.get("id"))
+    ids = number_nodes(table, columns.id)
     plan.features = plan.features or infer_columns(table)
     x, y, masks = plan.encode(table, changes)
-    owner, clients = read_clients(table, special.get("client"))
+    owner, clients = read_clients(table, columns.client)
     if masks and not torch.stack([*masks.values()]).any():
-        table.refuse(None, f"split column {special['split']!r} is empty in every row")
+        table.refuse(None, f"split column {columns.split!r} is empty in every row")
     if columns.known is not None:
         ids = _with_known(ids, columns.known)
-    ends, weights = read_edges(
-        edges,
-        ids,
-        problems,
-        numbered="id" not in special,
-        strangers=columns.strangers,
-        weight=plan.weight,
-    )
+    ends, weights = read_edges(edges, ids, columns, problems)
     problems.stop()
     unscaled = unscaled_features(x, plan.names) if codebook is None else None
     problems.warnings += filter(None, (unscaled, told_by_features(x, y, plan.names)))
@@ -214,14 +207,10 @@ def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
     return classes if columns.classes else ()
 
 
-def _special_columns(
-    columns: Columns, book: Codebook | None, file: TableFile, notes: list[str]
-) -> dict[str, str]:
-    """The columns that are no features, by what they mean."""
+def _settled(columns: Columns, book: Codebook | None, file: TableFile, notes: list[str]) -> Columns:
+    """The options and what the codebook and the table say beyond them; the agreed names of columns."""
     names, called = file.columns, columns.mapping.called if columns.mapping else str
-    asked = {kind: getattr(columns, kind) for kind in ("label", "id", "client", "split")}
-    asked = {kind: name and called(name) for kind, name in asked.items()}
-    special = {kind: name for kind, name in asked.items() if name}
+    special = {kind: called(name) for kind in SPECIAL if (name := getattr(columns, kind))}
     for kind, name in special.items():
         check_option(kind, name, names, file.name)
     if book is not None and "label" not in special:
@@ -229,19 +218,20 @@ def _special_columns(
             special["label"] = book.label
         else:
             notes.append(f"{file.name}: no column {book.label!r}, so no node has a label")
-    if "id" in special:
-        return special
     default = "id" if book is None else book.id
     other_case = [name for name in names if name.lower() == "id" and name not in special.values()]
-    if book is None and "id" not in names and len(other_case) == 1:
+    if not (book or "id" in special or "id" in names) and len(other_case) == 1:
         default = other_case[0]
         notes.append(f"{file.name}: {default!r} is taken as the id (else: --id)")
     if default in names and default not in special.values():
-        special["id"] = default
-    elif default != "id":
+        special.setdefault("id", default)
+    elif "id" not in special and default != "id":
         wrong = f"no column {default!r}, the codebook's id: name yours with --id"
         raise SettingError(f"{file.name} has {wrong}; it has {listed(names, 12)}")
-    return special
+    weight = columns.weight or (book and book.weight) or None
+    directions = columns.directions or (book.directions if book else BOTH)
+    settled: dict[str, Any] = dict.fromkeys(SPECIAL) | special
+    return replace(columns, **settled, weight=weight, directions=directions)
 
 
 def _check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: list[str]) -> None:

@@ -39,9 +39,9 @@ class StreamedTables:
                 name = {"known": "with"}.get(option, option)
                 raise SettingError(f"--{name} does not go with --memory: leave it out")
         self.plan = plan = Plan(nodes, columns, codebook)
-        if columns.label and not plan.classes:
+        if plan.columns.label and not plan.classes:
             raise SettingError("--memory needs all classes beforehand: give --classes, or --job")
-        plan.text = [name for name in plan.text if name != plan.special.get("id")]
+        plan.text = [name for name in plan.text if name != plan.columns.id]
         self.ids = self._ids()
         if codebook is None:
             plan.features = infer_columns(self._table(next(arrow_blocks(nodes)), 0))
@@ -49,7 +49,7 @@ class StreamedTables:
                 wrong = f"column {words[0]!r} holds no numbers"
                 raise SettingError(f"{wrong}: --memory reads words and dates with --job alone")
         plan.problems.stop()
-        self.ends = find_ends(open_table(edges), plan.problems, plan.weight)
+        self.ends = find_ends(open_table(edges), plan.problems, plan.columns.weight)
         ends = next(arrow_blocks(edges, self.ends), None)
         named = [self.ids, *(map(_names, ends.columns) if ends else ())]
         self.words = any(str(names.type) != "int64" for names in named)
@@ -65,7 +65,7 @@ class StreamedTables:
         """What nodes are called, as an Arrow array; of whole numbers, whole numbers."""
         import pyarrow
 
-        column = self.plan.special.get("id")
+        column = self.plan.columns.id
         if column is None:
             count = sum(
                 len(block) for block in arrow_blocks(self.nodes, self.plan.file.columns[:1])
@@ -97,7 +97,7 @@ class StreamedTables:
 
     def node_blocks(self) -> Iterator[Nodes]:
         """Features, labels and split of the nodes, in order."""
-        before, column, empty = 0, self.plan.special.get("split"), True
+        before, column, empty = 0, self.plan.columns.split, True
         for block in arrow_blocks(self.nodes):
             x, y, masks = self.plan.encode(self._table(block, before), [])
             self.plan.problems.stop()
@@ -111,7 +111,7 @@ class StreamedTables:
 
     def edge_blocks(self) -> Iterator[Edges]:
         """Both ends of the edges as numbers of nodes, and their weights."""
-        weight, dropped = self.plan.weight, 0
+        weight, dropped = self.plan.columns.weight, 0
         wanted = [*self.ends, *([weight] if weight else [])]
         for block in arrow_blocks(self.edges, wanted):
             ends = torch.stack([self._numbered(block.column(end)) for end in self.ends])
@@ -161,10 +161,10 @@ class StreamedTables:
             names=Names(plan.classes, plan.names),
             width=width_of(nodes, len(plan.names), memory),
             directed=plan.directed,
-            weighted=plan.weight is not None,
+            weighted=plan.columns.weight is not None,
             memory=memory,
         )
-        told = [plain_record(about), plan.special, self.ends, plan.weight, plan.columns.strangers]
+        told = [plain_record(about), plain_record(plan.columns), self.ends]
         told += [(path.resolve(), path.stat().st_mtime_ns) for path in (self.nodes, self.edges)]
         about = write_folder(
             out,
@@ -179,7 +179,7 @@ class StreamedTables:
             "edges": about.entries // (1 if plan.directed else 2),
             "features": about.features,
             "classes": about.classes,
-            "split": "of the table" if "split" in plan.special else "drawn when it is used",
+            "split": "of the table" if plan.columns.split else "drawn when it is used",
             "memory": memory,
             "notes": plan.problems.notes,
         }
