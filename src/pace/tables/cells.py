@@ -1,4 +1,4 @@
-"""What a cell is: a number as people and spreadsheets write it, a word, or nothing.
+"""What is in a cell: a number as people and spreadsheets write it, or text.
 
 `1.234` is 1.234 in one file and 1234 in another, so a column is read as a whole and with an eye on the
 others; what stays unclear is refused, never guessed.
@@ -7,25 +7,17 @@ others; what stays unclear is refused, never guessed.
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pace.io import one_line
-from pace.tables.dates import LIKE_DATES
 from pace.tables.problems import listed
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-MISSING: tuple[str, ...] = (  # in any case
-    "", "na", "n/a", "n.a.", "nan", "null", "none", "#n/a", "#nv", "?", "-", "--", "–", "—", ".",
-    "leer", "(leer)", "fehlt", "missing",
-)  # fmt: skip
 
 MINUS = "\u2212"  # as typographers write it
 GAP = "[\u00a0\u202f '\u2019]"  # between thousands, besides the point or the comma
@@ -35,9 +27,6 @@ COMMA = re.compile(rf"(?:{SIGN}\d+|{GROUPS}),\d+")  # 61,5 or 1.234,5
 GROUPED = re.compile(GROUPS)  # 1.234 for 1234
 ENGLISH = re.compile(GROUPS.replace(r"\.", ",") + r"(?:\.\d+)?")  # 1,234.5
 WHOLE = re.compile(rf"{SIGN}\d+")
-WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*([%°][^\s\d]*|[^\W\d_][^\s\d]*)")  # 5 mg, 12 %, 37 °C
-LIKE_NUMBER = re.compile(r"\W*\d[\d\W]*(?:[eE][+-]?\d+)?")  # €1.50, 120/80, 12:30
-SPREADSHEET = re.compile(r"=.+|#{4,}|#(REF|BEZUG|VALUE|WERT|NAME|DIV/0|NUM|ZAHL|NULL)[!?]")
 LEFT_ALONE = re.compile(r'="(.*)"')
 NUMERAL = r"\d[\d.,]*"
 BOUNDS = (
@@ -46,7 +35,6 @@ BOUNDS = (
     (re.compile(rf"({NUMERAL})\s*(?:-|–|to|bis)\s*({NUMERAL})"), 0.5),
 )
 STORED = re.compile(r"u?int\d+|halffloat|float|double")  # as numbers, by Arrow
-FEW = 3  # different words; fewer show no pattern
 NUL = "\0"
 UNCLEAR_MARK = (
     "may have decimals or thousands behind its mark: say --decimal comma or --decimal point"
@@ -277,70 +265,7 @@ READERS: dict[str, Callable[[str], float]] = {  # by style
 }
 
 
-def missing_among(cells: Collection[str], words: Sequence[str] = MISSING) -> tuple[str, ...]:
-    """The words that mean a missing value among these cells: beside a `+`, a `-` is a result."""
-    return tuple(word for word in words if word != "-" or "+" not in cells)
-
-
-def not_words(words: Collection[str]) -> str | None:
-    """Why a column cannot be used as words, though its cells are no numbers or dates of one form."""
-    if spoilt := sorted(filter(SPREADSHEET.fullmatch, words)):
-        return f"holds what a spreadsheet shows in place of a value, {spoilt[0]!r}: save it with values"
-    dates = sorted(filter(LIKE_DATES.fullmatch, words))
-    if len(words) < FEW or 2 * len(dates) <= len(words):
-        return None
-    return f"holds dates in several forms or a form that is not read, {dates[0]}: write 2024-03-31"
-
-
-def like_numbers(words: Collection[str]) -> str | None:
-    """One of the words, if most look like numbers with a unit or in a notation that is not read."""
-    numerals = sum(LIKE_NUMBER.fullmatch(word) is not None for word in words)
-    most = len(words) > 1 and 2 * numerals > len(words)
-    return min(words) if most or unit_of(words) else None
-
-
 def missing_numbers(missing: Sequence[str]) -> Array:
     """The numbers among the words for a missing value, such as -999."""
     values = parse_cells(missing)
     return values[np.isfinite(values)]
-
-
-def unit_of(words: Collection[str]) -> str | None:
-    """The unit behind the numbers of most words: `mg` of `5 mg`."""
-    units = Counter(match[1] for word in words if (match := WITH_UNIT.fullmatch(word)))
-    unit, count = max(units.items(), key=lambda item: item[1], default=(None, 0))
-    return unit if len(words) >= FEW and 2 * count > len(words) else None
-
-
-def fold(word: str) -> str:
-    """A word without case, accents and spaces."""
-    letters = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(c for c in letters if not unicodedata.combining(c) and not c.isspace())
-
-
-def alike_notes(column: str, words: Collection[str], kind: str) -> list[str]:
-    """A note for each group of words that differ in case, spaces or accents only."""
-    groups: dict[str, list[str]] = {}
-    for word in sorted(words):
-        groups.setdefault(fold(word), []).append(repr(word))
-    return [
-        f"{column}: {' and '.join(group)} are {len(group)} {kind}: if they are one, write them alike"
-        for group in groups.values()
-        if len(group) > 1
-    ]
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    """Each name once: whole numbers by value, anything else by alphabet."""
-    whole = {name: whole_number(name) for name in names}
-    if any(value is None for value in whole.values()):
-        return sorted(whole)
-    return sorted(whole, key=lambda name: (whole[name] or 0, name))
-
-
-def whole_number(cell: str) -> int | None:
-    """The whole number in a cell; 3.0 is 3 that passed through a spreadsheet."""
-    try:
-        return int(float(cell)) if float(cell).is_integer() else None
-    except (ValueError, OverflowError):
-        return None

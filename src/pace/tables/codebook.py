@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, optional, records
-from pace.tables.cells import MISSING
 from pace.tables.problems import MOST_COLUMNS, check_choice
+from pace.tables.words import MISSING
 
 LARGEST_FILE = 16 * 2**20  # bytes
 OTHER, ABSENT = "other", "missing"

@@ -15,21 +15,12 @@ from torch import Tensor
 
 from pace.graph import UNKNOWN
 from pace.io import many
-from pace.tables.cells import (
-    MISSING,
-    UNCLEAR_MARK,
-    alike_notes,
-    cells_at,
-    is_number,
-    like_numbers,
-    missing_among,
-    missing_numbers,
-    not_words,
-)
+from pace.tables.cells import UNCLEAR_MARK, cells_at, is_number, missing_numbers
 from pace.tables.codebook import ABSENT, OTHER, Column, Kind
 from pace.tables.dates import are_dates, show_day
 from pace.tables.problems import listed
 from pace.tables.table import Table
+from pace.tables.words import MISSING, alike_notes, like_numbers, missing_among, not_words
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 FEW_WORDS = 10  # so many may be one a row, in a small table

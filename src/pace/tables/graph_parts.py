@@ -15,10 +15,11 @@ from torch import Tensor
 from pace.errors import GraphError
 from pace.graph import MASKS, UNKNOWN
 from pace.io import many
-from pace.tables.cells import Words, alike_notes, in_order, is_number, missing_among, whole_number
+from pace.tables.cells import Words, is_number
 from pace.tables.dates import are_dates
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
+from pace.tables.words import alike_notes, in_order, missing_among, whole_number
 
 if TYPE_CHECKING:
     from pace.tables.importing import Columns

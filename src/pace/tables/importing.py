@@ -16,7 +16,6 @@ from pace.datasets import SITE_RATIOS, Dataset, Names
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 from pace.io import plain_record
-from pace.tables.cells import MISSING
 from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
 from pace.tables.features import (
     Change,
@@ -36,6 +35,7 @@ from pace.tables.graph_parts import (
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, read_table
+from pace.tables.words import MISSING
 
 SPECIAL = ("label", "id", "client", "split")  # kinds of columns that are no features
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights

@@ -14,11 +14,12 @@ import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import OPTIONAL, optional, record_key
-from pace.tables.cells import MISSING, Array, Words, bound_parts
+from pace.tables.cells import Array, Words, bound_parts
 from pace.tables.codebook import Described, refuse_repeated
 from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, unclear_days
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Read, TableFile, open_table
+from pace.tables.words import MISSING
 
 YEAR = 365.25  # days
 NOTHING = ("", "-", "–", "none")  # in a cell that may hold several words

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from itertools import product
 
 from pace.errors import GraphError
-from pace.tables.cells import MISSING, Words, bound_parts, fold, is_number, unit_of
+from pace.tables.cells import Words, bound_parts, is_number
 from pace.tables.codebook import Codebook
 from pace.tables.dates import are_dates
 from pace.tables.features import CATEGORIES
@@ -22,6 +22,7 @@ from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
 from pace.tables.table import TableFile, read_table
+from pace.tables.words import MISSING, fold, unit_of
 
 MOST_PAIRS = 250_000  # of columns that are compared: half a minute
 ENOUGH = 1.5  # of likeness, for a name to be proposed

@@ -20,16 +20,7 @@ import numpy as np
 
 from pace.errors import GraphError, ProblemsError, SettingError
 from pace.io import many, optional
-from pace.tables.cells import (
-    MISSING,
-    alike_notes,
-    bound_parts,
-    in_order,
-    is_number,
-    like_numbers,
-    missing_among,
-    whole_number,
-)
+from pace.tables.cells import bound_parts, is_number
 from pace.tables.codebook import (
     BOTH,
     DIRECTIONS,
@@ -51,6 +42,14 @@ from pace.tables.graph_parts import read_labels
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table
+from pace.tables.words import (
+    MISSING,
+    alike_notes,
+    in_order,
+    like_numbers,
+    missing_among,
+    whole_number,
+)
 
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
 DIGITS = 6  # of means and standard deviations
