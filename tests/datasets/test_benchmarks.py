@@ -124,7 +124,7 @@ def test_damaged_raw_files_are_named(arxiv: Path, name: str) -> None:
 def test_offline_the_expected_files_and_their_folder_are_told(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def offline(known: object, each: str, folder: Path) -> bytes:
+    def offline(known: object, each: str) -> bytes:
         raise OSError("no network")
 
     monkeypatch.setattr(benchmarks, "fetch", offline)
@@ -140,7 +140,7 @@ def test_offline_the_expected_files_and_their_folder_are_told(
 def test_a_download_goes_into_the_root_or_beside_a_read_only_one(
     read_only: bool, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmarks, "fetch", lambda known, each, folder: each.encode())
+    monkeypatch.setattr(benchmarks, "fetch", lambda known, each: each.encode())
     root = tmp_path / "root"
     root.mkdir()
     root.chmod(0o555 if read_only else 0o755)

@@ -331,10 +331,8 @@ def read_partition(path: str | Path, dataset: Dataset) -> Division:
     title, count = dataset.title or dataset.name, dataset.graph.nodes
     try:
         content = untrusted.json(untrusted.read(Path(path), LARGEST))
-        stated, clients = (
-            [content[key] for key in ("format", "dataset", "num_nodes")],
-            content["clients"],
-        )
+        stated = [content[key] for key in ("format", "dataset", "num_nodes")]
+        clients = content["clients"]
         if stated != [FORMAT, title, count]:
             raise ValueError(f"it is one of {stated}: use the dataset it was made of")
         held = [client["nodes"] for client in clients]

@@ -119,11 +119,10 @@ def _described(other: Proposal | Codebook) -> Iterable[Summary]:
     """Others' columns; of a codebook's numbers, centre and scale are known."""
     if isinstance(other, Proposal):
         return other.columns
-    columns = []
-    for column in other.columns:
-        spread = Spread(column.centre, column.scale)
-        columns.append(Summary(column.name, column.kind, words=column.values, spread=spread))
-    return columns
+    return [
+        Summary(column.name, column.kind, 0, 0, column.values, Spread(column.centre, column.scale))
+        for column in other.columns
+    ]
 
 
 def _rule(name: str, columns: Mapping[str, Sequence[str]], doubts: list[str]) -> Rule:

@@ -66,13 +66,10 @@ class StreamedTables:
         import pyarrow
 
         column = self.plan.columns.id
+        blocks = arrow_blocks(self.nodes, [column or self.plan.file.columns[0]])
         if column is None:
-            count = sum(
-                len(block) for block in arrow_blocks(self.nodes, self.plan.file.columns[:1])
-            )
-            return pyarrow.array(np.arange(count))
-        blocks = [_names(block.column(column)) for block in arrow_blocks(self.nodes, [column])]
-        ids = pyarrow.chunked_array(blocks).combine_chunks()
+            return pyarrow.array(np.arange(sum(map(len, blocks))))
+        ids = pyarrow.chunked_array([_names(block[0]) for block in blocks]).combine_chunks()
         if ids.null_count:
             raise GraphError(f"{self.nodes.name}: an id ({column!r}) is empty")
         return ids

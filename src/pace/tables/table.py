@@ -84,13 +84,13 @@ class CsvFile(TableFile):
 
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
         records, rows = self._rows(problems), array("q")
-        position = {name: index for index, name in enumerate(self.columns)}
         text = {name: Words() for name in columns}
         while chunk := list(islice(records, max(1, CHUNK // len(self.columns)))):
-            cells = list(zip(*(cells for _, cells in chunk), strict=True))
-            for name, words in text.items():
-                words.extend(plain_cells(cells[position[name]]))
-            rows.extend(row for row, _ in chunk)
+            numbers, cells = zip(*chunk, strict=True)
+            rows.extend(numbers)
+            for name, column in zip(self.columns, zip(*cells, strict=True), strict=True):
+                if name in text:
+                    text[name].extend(plain_cells(column))
         return rows, dict(text)
 
     def _rows(self, problems: Problems) -> Iterator[tuple[int, list[str]]]:
@@ -261,10 +261,8 @@ def _check_room(footer: Any, size: int, file: str) -> None:
     }
     for unit, (count, most) in declared.items():
         if count > most:
-            declares = (
-                f"has {size:,} bytes and declares {count:,} {unit}, expected at most {most:,}"
-            )
-            raise GraphError(f"{file} {declares}: write it as several files, or as CSV")
+            wrong = f"has {size:,} bytes and declares {count:,} {unit}, expected at most {most:,}"
+            raise GraphError(f"{file} {wrong}: write it as several files, or as CSV")
 
 
 @dataclass(frozen=True, eq=False)
