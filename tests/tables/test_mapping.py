@@ -114,15 +114,15 @@ def test_the_file_is_read_again_as_it_was_written_and_mistakes_are_named(tmp_pat
     mapping = ColumnMapping(
         (
             Rule("crp", 'C "R" P', unit="mg/l", factor=0.1, offset=1.0, limits=True),
-            Rule("dx", "dx", separator="|", flags={"E 11": "diabetes"}),
+            Rule("dx", "dx", separator="|", flags={"E 11": "diabetes"}, look="several words"),
             Rule("kind", "Ü", values={"ja": "yes"}, age_at=""),
         )
     )
-    write_columns(path, mapping, {"dx": "several words"})
+    write_columns(path, mapping)
     assert read_columns(path, ColumnMapping) == mapping
-    assert "# look: several words" in path.read_text()
+    assert 'flags = {"E 11" = "diabetes"}, look = "several words"}' in path.read_text()
     with pytest.raises(ValueError, match="already exists"):
-        write_columns(path, mapping, {})
+        write_columns(path, mapping)
     path.write_text(path.read_text().replace("limits", "limit"))
     with pytest.raises(SettingError, match="unknown key 'limit': did you mean 'limits'"):
         read_columns(path, ColumnMapping)
@@ -177,7 +177,7 @@ def test_a_mapping_is_proposed_from_own_cells_and_others_descriptions(tmp_path: 
     other = described(tmp_path, english(draw))
     path = tmp_path / "mine.csv"
     path.write_text(german(draw))
-    mapping, doubts = propose_mapping(open_table(path), "E", None, [other])  # type: ignore[list-item]
+    mapping = propose_mapping(open_table(path), "E", None, [other])  # type: ignore[list-item]
     rules = {rule.source: rule for rule in mapping.columns}
     assert {source: rule.name for source, rule in rules.items() if source != "Diagnosen"} == {
         "Fallnr": "id", "Geburtsdatum": "age", "Aufnahmedatum": "Aufnahmedatum", "Geschlecht": "sex",
@@ -194,9 +194,9 @@ def test_a_mapping_is_proposed_from_own_cells_and_others_descriptions(tmp_path: 
     assert rules["Gewicht"].factor == 1
     assert rules["Diagnosen"].flags == {"Diabetes": "diabetes"}
     assert rules["E"].values == {"Home": "home", "Wieder": "?"}
-    assert "replace each ? by one of home, readmitted" in doubts["E"]
-    assert "no other site has a flag for Asthma" in doubts["Diagnosen"]
-    assert "glucose, mmol/l to mg/dl?" in doubts["BZ"]
+    assert "replace each ? by one of home, readmitted" in rules["E"].look
+    assert "no other site has a flag for Asthma" in rules["Diagnosen"].look
+    assert "glucose, mmol/l to mg/dl?" in rules["BZ"].look
     settled = [Rule("outcome", "E", values={"Home": "home", "Wieder": "readmitted"})]
     rest = [rule for rule in mapping.columns if rule.source != "E"]
     found, _ = propose_columns(path, label="E", mapping=ColumnMapping((*rest, *settled)))
@@ -207,12 +207,12 @@ def test_a_mapping_is_proposed_from_own_cells_and_others_descriptions(tmp_path: 
     assert 35 < spreads["age"].mean < 90
 
 
-def proposed(folder: Path, other: str, mine: str) -> tuple[dict[str, Rule], dict[str, str]]:
-    """By column, the rules of a table beside another site's, and what is to be looked at."""
+def proposed(folder: Path, other: str, mine: str) -> dict[str, Rule]:
+    """By column, the rules of a table beside another site's."""
     (folder / "mine.csv").write_text(mine)
     told = described(folder, other)
-    mapping, doubts = propose_mapping(open_table(folder / "mine.csv"), "outcome", None, [told])  # type: ignore[list-item]
-    return {rule.source: rule for rule in mapping.columns}, doubts
+    mapping = propose_mapping(open_table(folder / "mine.csv"), "outcome", None, [told])  # type: ignore[list-item]
+    return {rule.source: rule for rule in mapping.columns}
 
 
 def rows(draw: random.Random, line: str, count: int = 60) -> str:
@@ -233,9 +233,9 @@ def rows(draw: random.Random, line: str, count: int = 60) -> str:
 def test_a_unit_that_no_usual_conversion_explains_is_asked_about(tmp_path: Path) -> None:
     draw = random.Random(2)
     other = "id,crp,outcome\n" + rows(draw, "p{i},{big},{y}")
-    rules, doubts = proposed(tmp_path, other, "id,crp,outcome\n" + rows(draw, "p{i},{small},{y}"))
+    rules = proposed(tmp_path, other, "id,crp,outcome\n" + rows(draw, "p{i},{small},{y}"))
     assert (rules["crp"].factor, rules["crp"].offset) == (1, 0)
-    assert "another unit? give factor, and offset" in doubts["crp"]
+    assert "another unit? give factor, and offset" in rules["crp"].look
 
 
 def test_a_word_that_may_be_two_is_left_to_a_person(tmp_path: Path) -> None:
@@ -243,18 +243,18 @@ def test_a_word_that_may_be_two_is_left_to_a_person(tmp_path: Path) -> None:
     draw = random.Random(3)
     other = "id,ward,outcome\n" + rows(draw, "p{i},{ward},{y}")
     mine = other.replace("dawn", "da").replace("day", "Day")
-    rules, doubts = proposed(tmp_path, other, mine)
+    rules = proposed(tmp_path, other, mine)
     assert rules["ward"].values == {"Day": "day"}
-    assert "not da" in doubts["ward"]
+    assert "not da" in rules["ward"].look
 
 
 def test_columns_of_other_names_or_kinds_are_not_taken_for_one_another(tmp_path: Path) -> None:
     draw = random.Random(4)
     other = "id,platelet,weight,sex,outcome\n" + rows(draw, "p{i},{small},{small},{ward},{y}")
     mine = "id,lactate,height,gender,outcome\n" + rows(draw, "p{i},{small},{small},{small},{y}")
-    rules, doubts = proposed(tmp_path, other, mine)
+    rules = proposed(tmp_path, other, mine)
     assert all(rules[name].name == name for name in ("lactate", "height", "gender"))
-    assert "no other site has such a column" in doubts["height"]
+    assert "no other site has such a column" in rules["height"].look
 
 
 def test_each_column_of_others_is_given_once(tmp_path: Path) -> None:
@@ -262,15 +262,14 @@ def test_each_column_of_others_is_given_once(tmp_path: Path) -> None:
     draw = random.Random(5)
     other = "id,weight,outcome\n" + rows(draw, "p{i},{small},{y}")
     mine = "id,gewicht,weight_kg,outcome\n" + rows(draw, "p{i},{small},{small},{y}")
-    rules, _ = proposed(tmp_path, other, mine)
+    rules = proposed(tmp_path, other, mine)
     assert sorted(rule.name == "weight" for rule in rules.values()) == [False] * 3 + [True]
 
 
 def test_without_others_nothing_is_renamed(tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text(english(random.Random(1)))
-    mapping, doubts = propose_mapping(open_table(tmp_path / "n.csv"), "outcome", None)
+    mapping = propose_mapping(open_table(tmp_path / "n.csv"), "outcome", None)
     assert all(rule == Rule(rule.source, rule.source) for rule in mapping.columns)
-    assert not doubts
 
 
 def test_detection_limits_are_not_called_missing(tmp_path: Path) -> None:

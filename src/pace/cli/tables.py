@@ -123,10 +123,11 @@ def mapping_for(
         if name:
             tables.check_option(kind, name, file.columns, nodes.name)
     others = [load_book(path, tables.Codebook, tables.Proposal) for path in like]
-    proposed, doubts = tables.propose_mapping(file, label, id_column, others)
-    tables.write_columns(mapping, proposed, doubts)
+    proposed = tables.propose_mapping(file, label, id_column, others)
+    tables.write_columns(mapping, proposed)
     console.say(f"Written: {mapping} (read it, correct it, and run this command again)", err=True)
-    return proposed, [f"{mapping.name}, {name!r}: {doubt}" for name, doubt in doubts.items()]
+    looks = {rule.source: rule.look for rule in proposed.columns if rule.look}
+    return proposed, [f"{mapping.name}, {name!r}: {look}" for name, look in looks.items()]
 
 
 @codebook.command()

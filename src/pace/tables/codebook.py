@@ -13,7 +13,7 @@ refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -92,7 +92,7 @@ class Described:
     EDITED: ClassVar[bool] = True  # by people, so that no file is replaced
     columns: tuple[Any, ...]
 
-    def render(self, doubts: Mapping[str, str] | None = None) -> str:
+    def render(self) -> str:
         """The file."""
         content = {"format": self.FORMAT, **records.plain_record(self)}
         return f"{self.HEAD}\n{records.dump_toml(content, {})}"
@@ -149,12 +149,9 @@ def refuse_repeated(kind: str, names: Iterable[str]) -> None:
         raise SettingError(f"there is the {kind} {twice[0]!r} twice: rename one")
 
 
-def write_columns(path: Path, record: Described, doubts: Mapping[str, str] | None = None) -> None:
-    """Write a file for people to read; one that they may have edited is never replaced.
-
-    `doubts` become comments behind the lines of a mapping, by the column's own name.
-    """
-    content = record.render(doubts).encode()
+def write_columns(path: Path, record: Described) -> None:
+    """Write a file for people to read; one that they may have edited is never replaced."""
+    content = record.render().encode()
     if not record.EDITED:
         atomic.write(path, content)
     elif not atomic.create(path, content):

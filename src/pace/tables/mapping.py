@@ -40,6 +40,7 @@ class Rule:
     age_at: str = optional("")
     separator: str = optional("")
     flags: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    look: str = optional("")  # what a person should look at
 
     def __post_init__(self) -> None:
         if not self.name or not self.source:
@@ -93,6 +94,7 @@ class ColumnMapping(Described):
 #   age_at = "2024-12-31"               a date of birth becomes an age on a day, or in a column's
 #   separator = ";", flags = {E11 = "diabetes"}
 #                                       each of several words in a cell becomes a column of 0 and 1
+#   look = "..."                        what to look at here, and nothing else
 # It stays at this site: `pace codebook propose --mapping` and `pace graph import --mapping` read it.
 """
 
@@ -114,15 +116,6 @@ class ColumnMapping(Described):
             for word, becomes in rule.values.items()
             if becomes == OPEN
         ]
-
-    def render(self, doubts: Mapping[str, str] | None = None) -> str:
-        """The file, with a comment behind the lines that a person should look at."""
-        head, columns, rest = super().render().partition("columns = [\n")
-        lines = rest.splitlines()
-        for index, rule in enumerate(self.columns):
-            if doubt := (doubts or {}).get(rule.source):
-                lines[index] += f"  # look: {doubt}"
-        return "\n".join([f"{head}{columns.rstrip()}", *lines]) + "\n"
 
 
 def open_mapped(path: Path, mapping: ColumnMapping | None) -> TableFile:

@@ -73,8 +73,8 @@ UNITS = {  # factor, and what is added
 
 def propose_mapping(
     file: TableFile, label: str, id_column: str | None, others: Sequence[Proposal | Codebook] = ()
-) -> tuple[ColumnMapping, dict[str, str]]:
-    """A mapping of all columns, and by column what a person should look at."""
+) -> ColumnMapping:
+    """A mapping of all columns, which says what a person should look at."""
     names = [name for name in file.columns if name]
     _, cells = file.read(names, Problems())
     present = {
@@ -111,8 +111,8 @@ def propose_mapping(
                 rules[name] = _agreed_flags(rule, flags, doubts[name])
             elif name in own and rule.name not in theirs:
                 doubts[name].append("no other site has such a column: rename it, or it is left out")
-    found = {name: "; ".join(sentences) for name, sentences in doubts.items() if sentences}
-    return ColumnMapping(tuple(rules.values())), found
+    looks = {name: "; ".join(sentences) for name, sentences in doubts.items()}
+    return ColumnMapping(tuple(replace(rule, look=looks[name]) for name, rule in rules.items()))
 
 
 def _described(other: Proposal | Codebook) -> Iterable[Summary]:
