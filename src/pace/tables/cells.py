@@ -209,8 +209,9 @@ def parse_columns(
 def _has_groups(cells: Sequence[str]) -> bool | None:
     """Whether all points in a column may stand between thousands; None where there are none."""
     pointed = (cell for cell in cells if "." in cell)
-    first = next(pointed, None)
-    return first and all(map(GROUPED.fullmatch, chain([first], pointed)))
+    if (first := next(pointed, None)) is None:
+        return None
+    return all(map(GROUPED.fullmatch, chain([first], pointed)))
 
 
 def _settle(

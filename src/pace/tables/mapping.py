@@ -71,7 +71,8 @@ class Rule:
         sums = np.zeros(len(cells), np.float32)
         np.add.at(sums, np.repeat(np.arange(len(cells)), counts.astype(int)), numbers)
         with np.errstate(over="ignore"):
-            return (sums * weights * self.factor + self.offset).astype(np.float32)
+            converted: Array = (sums * weights * self.factor + self.offset).astype(np.float32)
+        return converted
 
     def _parts(self, cell: str) -> tuple[Sequence[str], float]:
         """The numbers in a cell, and the weight by which they are summed."""
