@@ -30,7 +30,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
     "cli": 2_430,
-    "datasets": 1_370,
+    "datasets": 1_365,
     "export": 140,
     "gates": 470,
     "io": 1_190,
@@ -41,7 +41,7 @@ MOST_LINES = {
     "protocol": 1_750,
     "reports": 1_150,
     "runtimes": 3_270,
-    "tables": 3_030,
+    "tables": 2_980,
     "training": 710,
 }
 
