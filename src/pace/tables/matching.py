@@ -120,8 +120,8 @@ def _described(other: Proposal | Codebook) -> Iterable[Summary]:
     if isinstance(other, Proposal):
         return other.columns
     return [
-        Summary(column.name, column.kind, 0, 0, column.values, Spread(column.centre, column.scale))
-        for column in other.columns
+        Summary(each.name, each.kind, words=each.values, spread=Spread(each.centre, each.scale))
+        for each in other.columns
     ]
 
 
