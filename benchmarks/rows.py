@@ -71,7 +71,7 @@ def pace(rows: int) -> None:
 
     federation = Federation(GCN((FEATURES, 64, CLASSES)), make("pace-ridge"))
     none = torch.zeros(0, dtype=torch.int64)
-    steps.fit_rows(RowTable.of(none, none, {}, FEATURES, stream=stream), federation)
+    steps.fit(RowTable.of(none, none, {}, FEATURES, stream=stream), federation)
 
 
 def command(rows: int) -> dict[str, float]:

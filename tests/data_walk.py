@@ -116,7 +116,7 @@ FILES = (
     Hop("pace.jobs.journal:Journal.accept", lambda a, r: "upload → the journal, before it counts"),
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names and the SHA-256 of their uploads"),
     Hop("pace.protocol.steps:returns", lambda a, r: f"uploads of the decision → **return, {size(r)}** each, by `Pace.merge` as above"),
-    Hop("pace.jobs.roll:Attendance.roll", lambda a, r: "who was merged, refused, missing → `north.roll`, beside the return"),
+    Hop("pace.jobs.roll:roll_writer", lambda a, r: "who was merged, refused, missing → `north.roll`, beside the return"),
     Hop("pace.runtimes.files.client:adopt_files", lambda a, r: "kept model, return and roll → the model folder, `Outcome`"),
     Hop("pace.protocol.steps:adopt", lambda a, r: f"graph, Local and return → External, {numbers(r.model.externals[0].params)}, logits, {size(r.local)}, and {len(r.weights)} weights"),
     Hop("pace.jobs.roll:check_roll", lambda a, r: f"the roll, if it is this server's for this return: {len(r.merged)} merged"),

@@ -16,7 +16,7 @@ import torch
 
 from pace.errors import PaceError, ParticipantError, SettingError, TooFewError
 from pace.io import atomic, load_record
-from pace.jobs import Attendance, Journal, Refusal, admit, read_job
+from pace.jobs import Journal, Refusal, admit, read_job, roll_writer
 from pace.protocol import Received, steps
 from pace.reports import Table
 from pace.runtimes.files import Changes, merge, server_key
@@ -213,7 +213,7 @@ class Round:
         """
         key = server_key(self.book.job, self.settings.key)
         waiting = set(merge.make_returns(self.book, key, uploads))
-        attendance = Attendance(self.book)
+        roll = roll_writer(self.book, key)
 
         def due(online: set[str]) -> dict[str, str]:
             nodes = {node: RETURN for node in online if self.bound.names.get(node) in waiting}
@@ -227,9 +227,8 @@ class Round:
                 return self._question(node, kind)
             name = self.bound.names[node]
             returned = self.book.returned(name)
-            roll = attendance.roll(name, returned, key)
             self.say(Event("returned", node, name, bytes=len(returned)))
-            return {"job": self.book.job.digest, "payload": returned, "roll": roll}
+            return {"job": self.book.job.digest, "payload": returned, "roll": roll(name, returned)}
 
         for answer in self._ask(due, words, self.settings.delivery, ADOPTING):
             if answer is not None and answer.kind == UPLOAD:

@@ -14,7 +14,7 @@ from torch import Tensor
 from pace.gates import Fixed, Gate, Mixture
 from pace.graph import Graph
 from pace.merging import RANK
-from pace.methods import Pace, Regressed, Regression, make
+from pace.methods import Pace, Regressed, make, predicted
 from pace.methods.beyond.ridge import fitted_rows
 from pace.models import ALL, FITS, LABELS, fitted_labels, unit_rows
 from pace.params import Params
@@ -70,7 +70,8 @@ class OwnRidge(Regressed):
             answers = gram.own_residuals([nothing] * len(self.strengths), self.strengths)
             for strength, answer in zip(self.strengths, answers, strict=True):
                 title = f"own ridge on {name}, λ = {strength:g}"
-                externals.append(External({name: answer.float()}, title, Regression(name, fit)))
+                predict = partial(predicted, name=name, fit=fit)
+                externals.append(External({name: answer.float()}, title, predict))
         return externals
 
 

@@ -27,7 +27,6 @@ from pace.models import (
     fit_of,
     fitted_nodes,
     fitted_on,
-    regrouped,
     sized,
     trained_fits,
     unit_rows,
@@ -38,7 +37,6 @@ from pace.protocol import (
     Federation,
     Message,
     Messages,
-    Rehearsal,
     layouts,
 )
 from pace.reports import Trial
@@ -115,25 +113,16 @@ class Played(Local):
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
-        fit = ALL if self.rounds.every_label else FITS[0]
-        return self._held(graph, fit, federation)
-
-    def rehearse(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[Rehearsal]:
-        """Where every label is read: models of training nodes weighed on validation nodes, and back."""
+        """With every label also models of training nodes, for the others to weigh, and in reverse."""
         if not self.rounds.every_label:
-            return []
-        rehearsals, grouped = [], regrouped(graph)
-        for fit, held_out in zip(FITS[:2], reversed(FITS[:2]), strict=True):
-            if fit not in trained_fits(graph):
-                continue
-            sets = [federation.model(fit_of(local, fit), graph).logits]
-            for external in self._held(graph, fit, federation):
-                assert external.predict is not None
-                sets.append(external.predict(external.params, graph))
-            rehearsals.append(Rehearsal(sets, fitted_nodes(grouped, held_out)))
-        return rehearsals
+            return self._held(graph, FITS[0], federation)
+        made = list(self._held(graph, ALL, federation))
+        for fit, held_out in (FITS[:2], FITS[1::-1]):
+            if fit in trained_fits(graph):
+                own = External(fit_of(local, fit), predict=Reader(federation.model))
+                weighing = [own, *self._held(graph, fit, federation)]
+                made += [replace(external, held_out=held_out) for external in weighing]
+        return made
 
     def finish(self, trial: Trial, federation: Federation) -> Trial:
         """The trial with the bytes and seconds of all rounds."""

@@ -124,7 +124,7 @@ def test_classes_features_and_parts_are_told(tmp_path: Path) -> None:
     assert about["features"] == list(model.job.features)
     assert [part["name"] for part in about["parts"]] == [
         "Local",
-        *layouts.external_names(model.job.federation),
+        *(external.name for external in layouts.blank_externals(model.job.federation)),
     ]
     assert [part["weight"] for part in about["parts"]] == list(model.outcome.weights)
 

@@ -16,7 +16,7 @@ from pace.jobs.explain import job_facts
 from pace.jobs.job import Job, digest, read_job, render_job, write_job
 from pace.methods import METHODS
 from pace.models.gcn import GCN
-from pace.protocol import Messages, layouts, number_formats, steps, wire
+from pace.protocol import layouts, number_formats, steps, wire
 from pace.protocol.number_formats import KINDS
 from tests.graphs import clients
 from tests.sites import job
@@ -256,10 +256,12 @@ def test_what_is_disclosed_adds_up_to_the_frame(numbers: str) -> None:
 
 
 def test_a_moment_that_was_rounded_away_is_not_said_to_be_absent() -> None:
-    message = {"0.weight/m": torch.tensor([0.0] + [1.0] * 39)}
-    exact, rounded = (
-        " ".join(agreed.method.explain(Messages([message]), agreed).sentences)
-        for agreed in (job(numbers=numbers).federation for numbers in ("float32", "int8"))
-    )
+    said = []
+    for agreed in (job(numbers=numbers).federation for numbers in ("float32", "int8")):
+        blank = {name: torch.zeros(of) for name, of in layouts.upload_layout(agreed).items()}
+        message = blank | {"0.weight/m": torch.tensor([0.0] + [1.0] * 39)}
+        said.append(" ".join(disclosure(message, agreed).sentences))
+    exact, rounded = said
+    assert all("1 of 40 are exactly zero" in words for words in said)
     assert "occur nowhere in your" in exact
     assert "occur nowhere, or next to nowhere, in your" in rounded

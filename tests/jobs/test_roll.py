@@ -33,7 +33,7 @@ def closed(folder: Path, **changes: object) -> Journal:
 
 def test_the_roll_says_who_was_merged_refused_and_missing(tmp_path: Path) -> None:
     book = closed(tmp_path)
-    upload, content = book.stored("north"), rolls.Attendance(book).roll("north", RETURNED, None)
+    upload, content = book.stored("north"), rolls.roll_writer(book, None)("north", RETURNED)
     found = rolls.check_roll(content, book.job, "north", upload=upload, returned=RETURNED)
     assert found.merged == ("north", "south")
     assert found.refused == {"west": "unknown-participant"}
@@ -48,11 +48,11 @@ def test_the_roll_says_who_was_merged_refused_and_missing(tmp_path: Path) -> Non
 def test_what_was_told_once_is_told_to_everybody(tmp_path: Path) -> None:
     """East comes after the decision and is refused: later rolls still say what the first one said."""
     book = closed(tmp_path)
-    first = rolls.Attendance(book).roll("north", RETURNED, None)
+    first = rolls.roll_writer(book, None)("north", RETURNED)
     book.refuse("east", b"late", ParticipantError("late"))
     again = Journal.open(book.folder, book.job)
-    assert rolls.Attendance(again).roll("north", RETURNED, None) == first
-    south = json.loads(rolls.Attendance(again).roll("south", RETURNED, None))
+    assert rolls.roll_writer(again, None)("north", RETURNED) == first
+    south = json.loads(rolls.roll_writer(again, None)("south", RETURNED))
     assert south["decision"] == json.loads(first)["decision"]
     assert south["missing"] == ["east"]
 

@@ -154,10 +154,12 @@ def test_held_out_labels_change_nothing_of_what_they_weigh(
                 )
             )
         )
-        rehearsals = method.rehearse(kept[0].local, message, seen[0], agreed)
-        chosen = rehearsals[FITS.index(part)]
-        assert torch.equal(chosen.held_out, seen[0].val if part == "train" else seen[0].train)
-        sets.append(chosen.sets)
+        models = method.adopt(kept[0].local, message, seen[0], agreed)
+        assert {model.held_out for model in models} == {"", "train", "val"}
+        out = "val" if part == "train" else "train"
+        chosen = [model for model in models if model.held_out == out]
+        assert len(chosen) == 1 + len([model for model in models if not model.held_out])
+        sets.append([model.predict(model.params, seen[0]) for model in chosen if model.predict])
     for before, after in zip(*sets, strict=True):
         assert torch.equal(before, after)
 

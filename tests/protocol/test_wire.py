@@ -29,8 +29,9 @@ def test_a_message_survives_the_wire(layout: dict[str, tuple[int, ...]], seed: i
     generator = torch.Generator().manual_seed(seed)
     message = {name: torch.randn(shape, generator=generator) for name, shape in layout.items()}
     frame = wire.encode(message, DIGEST, ANSWERS)
-    assert len(frame) == wire.Layout(layout).size
-    for expected in (None, layout):
+    agreed = wire.Layout(layout)
+    assert len(frame) == agreed.size
+    for expected in (None, agreed):
         opened = wire.decode(frame, expected)
         assert (opened.digest, opened.answers) == (DIGEST, ANSWERS)
         assert list(opened.message) == list(message)
@@ -109,7 +110,7 @@ def test_malformed_frames_are_refused_with_the_reason(frame: bytes, says: str) -
 def test_another_layout_of_the_same_size_is_refused_by_name() -> None:
     _, frame = example()
     with pytest.raises(WireError, match=r"0.weight/L \(2, 3\).*expected 0.weight/R"):
-        wire.decode(frame, {"0.weight/R": (3, 2), "0.bias": (2,)})
+        wire.decode(frame, wire.Layout({"0.weight/R": (3, 2), "0.bias": (2,)}))
 
 
 # features, classes, printed upload and return ratios of the paper's communication table

@@ -46,14 +46,14 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
         assert pace(*ADOPT, "--return", returned, cwd=tmp_path / name).code == 0
         found = model.read_model(tmp_path / name / "mine.model")
         alphas.append(found.outcome.alpha)
-        assert len(found.externals) == len(layouts.external_names(made.federation))
+        assert len(found.externals) == len(layouts.blank_externals(made.federation))
         elsewhere = clients(1, seed=5)[0]  # a graph that nobody trained on
         assert found(elsewhere).logits.shape == (elsewhere.nodes, CLASSES)
         card = (tmp_path / name / "mine.model" / "README.md").read_text()
         weighed = zip(
-            found.outcome.weights[1:], layouts.external_names(made.federation), strict=True
+            found.outcome.weights[1:], layouts.blank_externals(made.federation), strict=True
         )
-        assert all(part in card for weight, part in weighed if weight)
+        assert all(external.name in card for weight, external in weighed if weight)
 
     # The same steps in this process, with the job's federation: byte for byte.
     fitted = {name: steps.fit(graph, made.federation) for name, graph in graphs.items()}

@@ -10,7 +10,8 @@ from pace.gates import mix, weigh
 from pace.methods import FedAvg
 from pace.models import GCN
 from pace.params import size
-from pace.protocol import Federation, layouts
+from pace.protocol import Federation, adopt, layouts, merge
+from pace.protocol.steps import share
 from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
 from pace.training import train
@@ -114,15 +115,21 @@ def test_a_played_method_is_weighed_beside_local_in_the_same_gate(every_label: b
 
 
 def test_every_label_is_held_out_where_it_weighs() -> None:
-    """No rehearsal weighs on a node that its models were fitted on."""
+    """No model weighs on a node that it was fitted on."""
     graphs = clients(2)
     method = Played(FedAdam(rounds=4, every_label=True), graphs)
     federation = Federation(MODEL, method, 7)
-    local = federation.start
-    first, second = method.rehearse(local, {}, graphs[0], federation)
-    assert first.held_out.equal(graphs[0].val)
-    assert second.held_out.equal(graphs[0].train)
-    assert set(method.played(federation)[0].models) == {"train", "val", "all"}
+    models, graph = method.adopt(federation.start, {}, graphs[0], federation), graphs[0]
+    assert [model.held_out for model in models] == ["", "val", "val", "train", "train"]
+    played = method.played(federation)[0].models
+    assert set(played) == {"train", "val", "all"}
+    for model, fit in zip(models[2::2], ("train", "val"), strict=True):
+        assert model.params is played[fit][0][0].params
+    kept, upload = share(federation.start, graph, federation)
+    (returned,) = merge([upload], federation)
+    first, second = adopt(graph, kept, returned, federation).rehearsals
+    assert first.held_out.equal(graph.val)
+    assert second.held_out.equal(graph.train)
 
 
 def test_rows_beside_features_and_settings_of_a_cell() -> None:

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from torch import Tensor
+
 from pace import params
 from pace.graph import Graph
 from pace.io import optional
 from pace.merging import Contributions, left_out_loss, weigh_sites
 from pace.params import Params, norm, subtract
-from pace.protocol import External, Federation, Message, Messages, Uploads, layouts
+from pace.protocol import KINDS, External, Federation, Message, Messages, Uploads, Weight, layouts
 
 SMALL = 5  # training nodes of a class: with fewer, a statement about the class is one about persons
-EMPTY = "It is empty: nothing about your data leaves the site."
 FAR = 3.0  # times the median norm, or the receiver's own update: worth a look
 LARGE = 3.0  # times an equal share
 LONG = 10.0  # times the median column; honest corrections stay below 6
@@ -61,33 +62,49 @@ def disclosure(
 ) -> Disclosure:
     """What this very message tells; of a sealed one only the tensors' names and shapes are known."""
     layout = layouts.upload_layout(federation)
-    told = layouts.explain_uploads(Messages([message]), federation, features)
+    told = layouts.explain_uploads(Messages([message]), federation)
     words = (told.tensors[name] for name in layout)
     items = tuple(map(Item, layout, layout.values(), layout.lengths, words))
-    sentences = list(told.sentences) if items else [EMPTY]
-    if items and graph is not None and not federation.sealed and (few := small_classes(graph)):
+    empty = "It is empty: nothing about your data leaves the site."
+    sentences = list(told.sentences) if items else [empty]
+    if items and graph is not None and not federation.sealed:
+        counts = graph.training_counts(0)
+        few = ((counts > 0) & (counts < SMALL)).nonzero().flatten().tolist()
         names = ", ".join(classes[label] if classes else str(label) for label in few)
-        sentences.insert(
-            1,
+        about = (
             f"Fewer than {SMALL} of your training nodes are of class {names}: what the upload tells "
-            "about such a class, it tells about these few.",
+            "about such a class, it tells about these few."
         )
+        sentences[1:1] = [about] if few else []
+    if told.unused is not None:
+        rounded = federation.numbers != KINDS[0]
+        sentences.append(unused_sentence(told.unused, features, rounded=rounded))
     dense = params.size(federation.start)
     return Disclosure(items, layout.size, signature, dense, tuple(sentences))
 
 
-def small_classes(graph: Graph) -> tuple[int, ...]:
-    """Classes with at least one and fewer than five training nodes."""
-    counts = graph.training_counts(0)
-    return tuple(((counts > 0) & (counts < SMALL)).nonzero().flatten().tolist())
+def unused_sentence(unused: Tensor, features: Sequence[str], *, rounded: bool) -> str:
+    """Which features' moments are zero; they may be rounded to it."""
+    zeros = unused.nonzero().flatten().tolist()
+    if not zeros:
+        return "None of them is zero: every feature occurs there."
+    where = "nowhere, or next to nowhere," if rounded else "nowhere"
+    more = f" and {len(zeros) - NAMED:,} more" if len(zeros) > NAMED else ""
+    return (
+        f"{len(zeros):,} of {len(unused):,} are exactly zero: the server learns that these features "
+        f"occur {where} in your training neighbourhoods: {named(zeros, features)}{more}."
+    )
+
+
+def named(columns: Sequence[int], features: Sequence[str]) -> str:
+    """The first of some columns, by their names if they have any."""
+    return ", ".join(features[c] if features else f"number {c}" for c in columns[:NAMED])
 
 
 @dataclass(frozen=True)
-class Influence:
-    """How much an upload weighs in what everyone is sent, for the server's report."""
+class Influence(Weight):
+    """The same for the server's report, with the norm against the median client's."""
 
-    share: float | None  # sums to one over the clients; None where there is no one weight for each
-    norm: float | None  # the size of its update against the median client's
     flags: tuple[str, ...] = ()  # what is worth a look, in words
 
 
@@ -172,10 +189,9 @@ def noticed(external: External, local: Params, start: Params, features: Sequence
             f"{whole / own:.3g} times as much as training did."
         )
     if long:
-        names = [features[index] if features else f"number {index}" for index in long[:NAMED]]
         sentences.append(
             f"Worth a look: {len(long):,} features change more than {LONG:g} times the median one, "
-            f"most of all {', '.join(names)}."
+            f"most of all {named(long, features)}."
         )
     if shortened := int((removed[first] != 0).any(0).sum()):
         sentences.append(

@@ -306,17 +306,3 @@ def next_edition(
     )
     enrol(job, edition)  # names and keys are checked as a job's are
     return edition
-
-
-def edition_sentences(edition: Edition | None) -> list[str]:
-    """Who is new and who left, for people."""
-    if edition is None:
-        return []
-    lines = [f"This is edition {edition.number} of the job."]
-    if edition.new:
-        lines.append(f"New: {', '.join(edition.new)}.")
-    for name, leaver in edition.gone.items():
-        how = "withdrew" if leaver.withdrew else "was taken off the list"
-        why = f": {leaver.reason}" if leaver.reason else ""
-        lines.append(f"{name} {how} ({leaver.time[:10]}{why}).")
-    return lines

@@ -125,19 +125,11 @@ class Journal:
             except PaceError:
                 pass  # damaged: `close` sets it aside and says so
         if edition.gone:
-            for number in range(1, edition.number):
-                (_room(self.folder, number) / BROUGHT).unlink(missing_ok=True)
-                for path in _room(self.folder, number).glob(f"returns/*{DOWN}"):
+            for room in (_room(self.folder, number) for number in range(1, edition.number)):
+                unused = (room / "unused" / f"{name}{UP}" for name in edition.gone)
+                for path in (room / BROUGHT, *room.glob(f"returns/*{DOWN}"), *unused):
                     path.unlink(missing_ok=True)
-                for path in _room(self.folder, number).glob(f"unused/*{UP}"):
-                    if path.name.removesuffix(UP) in edition.gone:
-                        path.unlink(missing_ok=True)
         self.settle()
-
-    def earlier_decision(self) -> dict[str, str]:
-        """Whose uploads the edition before merged, and their SHA-256."""
-        path = _room(self.folder, self.job.number - 1) / "closed.json"
-        return load_record(Decision, path, LARGEST).uploads if path.exists() else {}
 
     @classmethod
     @contextmanager
@@ -211,9 +203,9 @@ class Journal:
         """Whose uploads are merged, and their SHA-256; None while the job is open."""
         return None if (decided := self.decided()) is None else decided.uploads
 
-    def decided(self) -> Decision | None:
-        """The decision of this edition; None while the job is open."""
-        path = self.room / "closed.json"
+    def decided(self, number: int | None = None) -> Decision | None:
+        """The decision of an edition, by default this one; None while the job is open."""
+        path = _room(self.folder, number or self.job.number) / "closed.json"
         if not path.exists():
             return None
         decided = load_record(Decision, path, LARGEST)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from pace.errors import RollError, TooFewError, WithdrawnError
@@ -24,7 +23,7 @@ from pace.jobs import editions, signatures
 from pace.jobs.admission import evidence_of, frame_of
 from pace.jobs.editions import Edition
 from pace.jobs.job import SERVER, Job
-from pace.jobs.journal import Decision, Journal
+from pace.jobs.journal import Journal
 from pace.jobs.signatures import Key
 from pace.tables import listed
 
@@ -68,45 +67,36 @@ class Roll:
         return 1 if self.edition is None else self.edition.number
 
 
-@dataclass(frozen=True, eq=False)
-class Attendance:
-    """Who was in when the job was closed, for the rolls."""
+def roll_writer(book: Journal, key: Key | None) -> Callable[[str, bytes], bytes]:
+    """What makes the roll to a receiver and its return: the same bytes whenever it is asked."""
+    job, decided, brought = book.job, book.decided(), book.brought()
+    assert decided is not None  # rolls go with returns, which the decision comes before
+    merged, evidence = sorted(decided.uploads.items()), {}
+    if job.edition is not None:
+        for name, _ in merged:
+            upload, signature = evidence_of(book.stored(name))
+            evidence[name] = Evidence(upload.hex(), signature.hex())
 
-    book: Journal
-
-    @cached_property
-    def decided(self) -> Decision:
-        decided = self.book.decided()
-        assert decided is not None  # rolls go with returns, which the decision comes before
-        return decided
-
-    @cached_property
-    def _evidence(self) -> dict[str, Evidence]:
-        if self.book.job.edition is None:
-            return {}
-        pairs = ((name, evidence_of(self.book.stored(name))) for name in self.decided.uploads)
-        return {name: Evidence(*(part.hex() for part in parts)) for name, parts in pairs}
-
-    def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
-        """The roll that goes with a return: the same bytes whenever it is asked for."""
-        job = self.book.job
+    def roll(name: str, returned: bytes) -> bytes:
         told = Roll(
             job.digest,
             name,
-            _sha256(frame_of(self.book.stored(name), job)),
+            _sha256(frame_of(book.stored(name), job)),
             _sha256(returned),
-            _sha256(json.dumps(sorted(self.decided.uploads.items())).encode()),
-            merged=tuple(sorted(self.decided.uploads)),
-            refused=self.decided.refused,
-            missing=self.decided.missing,
+            _sha256(json.dumps(merged).encode()),
+            merged=tuple(name for name, _ in merged),
+            refused=decided.refused,
+            missing=decided.missing,
             edition=job.edition,
-            evidence=self._evidence,
-            brought={} if (sums := self.book.brought()) is None else sums.to_receiver(name),
+            evidence=evidence,
+            brought={} if brought is None else brought.to_receiver(name),
         )
         content = editions.encode_record(told)
         if key is None:
             return content
         return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
+
+    return roll
 
 
 def _sha256(content: bytes) -> str:
@@ -198,7 +188,15 @@ def roll_sentences(roll: Roll | None, job: Job) -> list[str]:
         return ["No roll came with the return: whose uploads were merged is not known here."]
     by = "signed by the server" if job.signed else "the server's word, not signed"
     total = len(roll.merged) + len(roll.refused) + len(roll.missing)
-    lines = editions.edition_sentences(roll.edition)
+    lines = []
+    if (edition := roll.edition) is not None:
+        lines.append(f"This is edition {edition.number} of the job.")
+        if edition.new:
+            lines.append(f"New: {', '.join(edition.new)}.")
+        for name, leaver in edition.gone.items():
+            how = "withdrew" if leaver.withdrew else "was taken off the list"
+            why = f": {leaver.reason}" if leaver.reason else ""
+            lines.append(f"{name} {how} ({leaver.time[:10]}{why}).")
     lines.append(f"Merged: {listed(roll.merged, SHOWN)} ({len(roll.merged)} of {total}; {by}).")
     if roll.refused:
         refused = [f"{name} ({code})" for name, code in roll.refused.items()]

@@ -1,6 +1,6 @@
 """Local, and one round of FedAvg (McMahan et al., 2017) and of FedProx (Li et al., 2020)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -63,10 +63,8 @@ class FedAvg(Summable):
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: (total[name] / total["nodes"]).float() for name in federation.start}
 
-    def explain(
-        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-    ) -> protocol.Explanation:
-        explanation = super().explain(uploads, federation, features)
+    def explain(self, uploads: Uploads, federation: Federation) -> protocol.Explanation:
+        explanation = super().explain(uploads, federation)
 
         def weights() -> list[Weight]:
             """A client's share of the average is its share of all nodes."""

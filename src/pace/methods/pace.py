@@ -1,6 +1,6 @@
 """PACE: a propagation-aware, receiver-anchored correction (the paper's method)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,8 +15,11 @@ from pace.merging import CLIENTS, EPS
 from pace.params import Params, add, subtract
 from pace.protocol import Explanation, External, Federation, Message, Reading, Uploads, Weight
 
-NAMED = 12  # features listed by name
 AVERAGED = "; it multiplies no rows, so the plain mean is taken"
+MOMENTS = (
+    "The moments of layer 1 tell, for each feature, how strongly it occurs around your training "
+    "nodes."
+)
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,7 @@ class Pace(protocol.Summable):
         for batch in merging.corrections(shared, owns, self.rank):
             yield from merging.unbatched(merging.pack(batch))
 
-    def explain(
-        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-    ) -> Explanation:
+    def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
         message = next(iter(uploads))
         whole = {name for name in federation.model.averaged if not name.endswith("bias")}
         tensors = {
@@ -100,12 +101,13 @@ class Pace(protocol.Summable):
             + (AVERAGED if name in whole else "")
             for name in message
         }
-        told = moment_sentences(message, features, rounded=federation.numbers != protocol.KINDS[0])
+        moment = next((value for name, value in message.items() if name.endswith("/m")), None)
         return Explanation(
             tensors,
-            (*Explanation.sentences, *told),
+            Explanation.sentences + (() if moment is None else (MOMENTS,)),
             lambda: self.reading(uploads, federation),
             lambda: self.weights(uploads, federation),
+            None if moment is None else moment == 0,
         )
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
@@ -175,27 +177,6 @@ class Limited(Pace):
             factors = merging.column_factors(change, own, merging.seen(rows[graph.val]))
             params[name] = local[name] + change * factors.to(change.dtype)
         return [External(params, whole.name, returned=whole.params)]
-
-
-def moment_sentences(message: Message, features: Sequence[str], *, rounded: bool) -> Iterator[str]:
-    """What the moments of the first layer's inputs tell; they may be rounded to zero."""
-    moment = next((value for name, value in message.items() if name.endswith("/m")), None)
-    if moment is None:
-        return
-    yield (
-        "The moments of layer 1 tell, for each feature, how strongly it occurs around your "
-        "training nodes."
-    )
-    zeros = (moment == 0).nonzero().flatten().tolist()
-    names = [features[index] if features else f"number {index}" for index in zeros[:NAMED]]
-    where = "nowhere, or next to nowhere," if rounded else "nowhere"
-    more = f" and {len(zeros) - NAMED:,} more" if len(zeros) > NAMED else ""
-    yield (
-        f"{len(zeros):,} of {moment.numel():,} are exactly zero: the server learns that these "
-        f"features occur {where} in your training neighbourhoods: {', '.join(names)}{more}."
-        if zeros
-        else "None of them is zero: every feature occurs there."
-    )
 
 
 def pairs(uploads: Uploads, start: Params) -> Iterator[merging.Batch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -15,12 +16,13 @@ from pace.errors import NumberError, ReceiverError
 from pace.gates import Gate, Weights, local_alone, mix
 from pace.graph import Graph
 from pace.merging import seen
+from pace.models import regrouped
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
 from pace.protocol.layouts import check, own_return, return_layout
-from pace.protocol.method import External, Rehearsal, bounded
-from pace.protocol.uploads import Message, opened
+from pace.protocol.method import External, bounded
+from pace.protocol.uploads import Message
 
 BLOCK = 4096  # nodes whose rows are multiplied out together
 
@@ -63,6 +65,16 @@ class AdoptedModel:
         adoption = Adoption(sets[0], tuple(sets[1:]), self.weights, self)
         finite = _finite([adoption.logits])
         return adoption if finite else replace(adoption, weights=local_alone(sets))
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Models fitted without some labelled nodes, on which they are weighed."""
+
+    sets: Sequence[Tensor]
+    """Logits of every node, of Local and of each External in the order of `adopt`."""
+    held_out: Tensor
+    """The nodes to weigh on, (nodes,) bool."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +147,14 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
     messages, problems = zip(*map(_own_message, receivers), strict=True)
     pairs = list(zip(receivers, messages, strict=True))
     given = [(r.kept.local, message, r.graph, r.federation) for r, message in pairs]
-    externals = [parts[-1].method.adopt(*parts) for parts in given]
+    made = [parts[-1].method.adopt(*parts) for parts in given]
+    externals = [[external for external in own if not external.held_out] for own in made]
     with torch.no_grad():
         if predict is None:
-            made = zip(receivers, externals, strict=True)
-            externals = [[_evident(external, r) for external in own] for r, own in made]
+            used = zip(receivers, externals, strict=True)
+            externals = [[_evident(external, r) for external in own] for r, own in used]
         sets = _logit_sets(receivers, externals, predict)
-        rehearsals = [parts[-1].method.rehearse(*parts) for parts in given]
+        rehearsals = list(map(_rehearsals, receivers, made))
     cases = [
         own or [Rehearsal(logits, receiver.graph.val)]
         for own, logits, receiver in zip(rehearsals, sets, receivers, strict=True)
@@ -168,7 +181,7 @@ def _own_message(receiver: Receiver) -> tuple[Message, str]:
     """
     kept, federation = receiver.kept, receiver.federation
     check(receiver.graph, federation)
-    frame = opened(receiver.returned, federation.digest, return_layout(federation))
+    frame = wire.decode(receiver.returned, return_layout(federation), federation.digest)
     if frame.answers != kept.upload:
         raise ReceiverError(
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
@@ -205,6 +218,15 @@ def _evident(external: External, receiver: Receiver) -> External:
         if not read.all() and params[name].shape[-1:] == read.shape:
             params[name] = torch.where(read, params[name], local[name])
     return replace(external, params=params)
+
+
+def _rehearsals(receiver: Receiver, made: Sequence[External]) -> list[Rehearsal]:
+    """What the models that only weigh say of every node, by the nodes that they were fitted without."""
+    graph, sets = regrouped(receiver.graph), defaultdict[str, list[Tensor]](list)
+    for external in made:
+        if external.held_out and external.predict is not None:
+            sets[external.held_out].append(external.predict(external.params, graph))
+    return [Rehearsal(logits, getattr(graph, held_out)) for held_out, logits in sets.items()]
 
 
 def logit_sets(

@@ -3,14 +3,12 @@
 Here, and in `steps`, a federation is asked whether it is sealed; nothing else in the protocol asks.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 
 from pace.errors import GraphError
 from pace.graph import Graph, expect_graph
-from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.federation import Federation
@@ -66,35 +64,24 @@ def blank_externals(federation: Federation) -> tuple[External, ...]:
     silent = {name: torch.zeros(shape) for name, shape in return_layout(federation).items()}
     start, graph = federation.start, _lonely(federation)
     message = own_return(silent, start, federation)
-    return tuple(federation.method.adopt(start, message, graph, federation))
-
-
-def external_names(federation: Federation) -> tuple[str, ...]:
-    """What the Externals are called, in order."""
-    return tuple(external.name for external in blank_externals(federation))
+    made = federation.method.adopt(start, message, graph, federation)
+    return tuple(external for external in made if not external.held_out)
 
 
 def local_layouts(federation: Federation) -> tuple[wire.Layout, wire.Layout]:
     """The names and shapes of Local: of the network, and of a table of rows."""
-    of_rows: Params = {}
-    if (form := federation.closed_form) is not None:
-        none = torch.zeros(0, dtype=torch.int64)
-        columns = form.row_columns(federation)
-        maps = {name: torch.zeros(0, width) for name, width in columns.items()}
-        table = RowTable.of(none, none, maps, federation.model.features)
-        of_rows = form.fit_rows(table, federation)
+    form = federation.closed_form
+    of_rows = {} if form is None else form.fit_rows(_lonely(federation), federation)
     return wire.layout(federation.start), wire.layout(of_rows)
 
 
-def explain_uploads(
-    uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-) -> Explanation:
+def explain_uploads(uploads: Uploads, federation: Federation) -> Explanation:
     """What uploads hold, and what a server, or one that sees sums only, can read out of them."""
     if not federation.sealed:
-        return federation.method.explain(uploads, federation, features)
+        return federation.method.explain(uploads, federation)
     blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
     plain = {**federation.method.explain(Messages([blank]), federation).tensors}
-    plain[sealing.ONE] = sealing.ONE_SENTENCE
+    plain[sealing.ONE] = "a one, by which the server finds that all masks have cancelled"
     tensors = {name: f"sealed: {sentence}" for name, sentence in plain.items()}
     sentences = sealing.sealed_sentences(federation.clients, summable(federation))
     return Explanation(tensors, sentences, weights=lambda: [Weight()] * len(uploads))

@@ -50,6 +50,8 @@ class External:
     """Its logits, (nodes, classes), where it is not a model of the network that clients train."""
     returned: Params | None = None
     """Its parameters as they came back, where the receiver left a part of them out."""
+    held_out: str = ""
+    """Of one that only weighs others: the labelled nodes it was fitted without, `train` or `val`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,8 @@ class Explanation:
     """What can be computed from it, for a site that attacks its own upload before it leaves."""
     weights: Callable[[], Sequence[Weight]] = tuple
     """How much each of several uploads weighs, for the server's report."""
+    unused: Tensor | None = None
+    """(features,): those that it shows not to occur around any training node."""
 
 
 @dataclass(frozen=True)
@@ -92,16 +96,6 @@ class Weight:
     """Of all uploads; None where a method has no one weight for a client."""
     norm: float | None = None
     """The Frobenius norm of its update; None where it sends none."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rehearsal:
-    """Models fitted without some labelled nodes, on which they are weighed."""
-
-    sets: Sequence[Tensor]
-    """Logits of every node, of Local and of each External in the order of `adopt`."""
-    held_out: Tensor
-    """The nodes to weigh on, (nodes,) bool."""
 
 
 def bounded(message: Message, largest: float = LARGEST_NUMBER) -> None:
@@ -183,13 +177,15 @@ class Method(Protocol):
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> Sequence[External]:
-        """The models that a receiver makes of its return: by default Local, with what came back."""
+        """The models that a receiver makes of its return: by default Local, with what came back.
+
+        Where they have seen every label, also a Local and each of them as they are without some: weights
+        are chosen on the `held_out` nodes of these, and their mean by nodes is used.
+        """
         return [External({**local, **returned})]
 
-    def explain(
-        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-    ) -> Explanation:
-        """What an upload, or the sum of several, holds and tells; `features` are the columns' names.
+    def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
+        """What an upload, or the sum of several, holds and tells.
 
         Sentences are about the first upload. By default the reading is the mean of the models that are
         sent, and a weight the norm of one; a method that sends anything else says how it is read.
@@ -201,15 +197,6 @@ class Method(Protocol):
             reading=lambda: mean_model(uploads, start),
             weights=lambda: update_norms(uploads, start),
         )
-
-    def rehearse(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> Sequence[Rehearsal]:
-        """How to weigh models that have seen every label; by default they have not, and none is needed.
-
-        Weights are chosen on each rehearsal's held-out nodes, and their mean by nodes is used.
-        """
-        return ()
 
 
 @runtime_checkable
@@ -229,7 +216,7 @@ class ClosedForm(Method, Protocol):
         """The rows of some nodes by each map of `row_columns`."""
 
     def fit_rows(self, graph: Graph, federation: Federation) -> Params:
-        """A Local model of a table of rows that brings no logits."""
+        """A Local model of a table of rows; nothing where the table brings its logits."""
 
     def local_logits(self, local: Params, graph: Graph, fit: str, federation: Federation) -> Tensor:
         """What Local says of every node; `fit` is one of `local_columns`."""
@@ -253,11 +240,10 @@ def mean_model(uploads: Uploads, start: Params) -> Reading:
 
 def update_norms(uploads: Uploads, start: Params) -> list[Weight]:
     """The norm of each model that is sent whole."""
-    weights = []
-    for upload in uploads:
-        whole = {name: upload[name] for name in start if name in upload}
-        sent = len(whole) == len(start)
-        weights.append(Weight(norm=norm(subtract(whole, start)) if sent else None))
+    weights = [
+        Weight(norm=norm(subtract(start, upload)) if start.keys() <= upload.keys() else None)
+        for upload in uploads
+    ]
     return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
 
 

@@ -17,7 +17,6 @@ from pace.protocol.ring import Ring
 Seal = Callable[[Ring], Ring]  # adds this client's masks
 
 ONE = "one"  # of each client: their sum tells whether all masks have cancelled
-ONE_SENTENCE = "a one, by which the server finds that all masks have cancelled"
 LEAST = 3  # clients; of the sum of two, each knows the other's part
 
 

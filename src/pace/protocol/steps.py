@@ -11,14 +11,13 @@ import torch
 
 from pace.errors import GraphError, LayoutError, NumberError, SettingError, TooFewError
 from pace.graph import Graph
-from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.adoption import Adoption, Kept, Receiver, adopt_all
 from pace.protocol.federation import Federation
 from pace.protocol.layouts import check, statement, summable, upload_layout
 from pace.protocol.sealing import Seal
-from pace.protocol.uploads import Message, Received, opened
+from pace.protocol.uploads import Message, Received
 from pace.training import train
 
 
@@ -34,7 +33,9 @@ def fit(
     """Train a Local model on one's own graph and make the upload: a client's first step.
 
     Args:
-        graph: the client's graph, with the federation's features and classes.
+        graph: the client's graph, with the federation's features and classes; of a closed form's method
+            also a table of rows, which is read in one pass. Where that brings Local's logits there is no
+            Local to keep.
         federation: what all parties agreed on.
         seed: of the dropout masks; the federation's own by default.
         seal: the client's keys, where the federation's uploads are sealed.
@@ -58,6 +59,8 @@ def fit(
         >>> upload[:4]
         b'PACE'
     """
+    if (form := federation.closed_form) is not None and not graph.has_edges:
+        return share(form.fit_rows(graph, federation), graph, federation, seal)
     check(graph, federation)
     if not (graph.train | graph.val | graph.test).any():
         raise GraphError(
@@ -73,20 +76,6 @@ def fit(
         progress=progress,
     )
     return share({name: value.cpu() for name, value in local.items()}, graph, federation, seal)
-
-
-def fit_rows(
-    table: RowTable, federation: Federation, seal: Seal | None = None
-) -> tuple[Kept, bytes]:
-    """`fit` for a table of rows: in one pass over them, with Local a closed form of its own rows.
-
-    Where the table brings Local's logits there is no Local to keep.
-    """
-    form = federation.closed_form
-    assert form is not None  # a table of rows is read for no other method
-    brought = set(form.local_columns().values()) <= set(table.maps)
-    local = {} if brought else form.fit_rows(table, federation)
-    return share(local, table, federation, seal)
 
 
 def share(
@@ -207,7 +196,7 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:
     """The message of an upload that may count; anything else is refused, each kind by its error."""
-    frame = opened(upload, federation.digest, upload_layout(federation))
+    frame = wire.decode(upload, upload_layout(federation), federation.digest)
     if frame.answers != wire.NOBODY:
         raise LayoutError(
             f"this is the return to upload {frame.answers.hex()}, expected an upload: "

@@ -14,7 +14,7 @@ from weakref import finalize
 import torch
 from torch import Tensor
 
-from pace.errors import FileError, OtherJobError
+from pace.errors import FileError
 from pace.merging import BATCH, batches, unbatched
 from pace.protocol import wire
 
@@ -102,17 +102,14 @@ class Received(Uploads):
         if self.layout.memory * len(self) > HELD:
             kept = Spilled()
         sealed = self.layout.numbers == wire.SEALED
-        begin = wire.opening(self.layout, self.digest)
         checksums: list[bytes] = []
         frames = iter(self.frames)
         together = max(1, min(BATCH, TOGETHER // self.layout.size))
         while several := list(islice(frames, together)):
             for frame in several:
-                plain = len(frame) == self.layout.size and frame.startswith(begin)
-                if not (plain and wire.intact(frame)):
-                    opened(frame, self.digest, self.layout)  # says what is wrong with it
+                _, offset = wire.check(frame, self.layout, self.digest)
                 checksums.append(wire.checksum(frame))
-            rows = wire.decode_rows(several, len(begin), self.layout)
+            rows = wire.decode_rows(several, offset, self.layout)
             if not sealed:
                 kept.append(rows)
             yield rows
@@ -146,14 +143,3 @@ class Spilled:
             self.file.readinto(rows.numpy().data)
             begin += rows.nbytes
             yield rows
-
-
-def opened(frame: bytes, digest: bytes, layout: wire.Layout) -> wire.Frame:
-    """A frame of this federation and layout."""
-    theirs = wire.digest_of(frame)
-    if theirs is not None and theirs != digest and wire.intact(frame):
-        raise OtherJobError(
-            f"the message belongs to federation {theirs.hex()}, this is {digest.hex()}: the two were "
-            "set up differently, in model, method or settings; use the same job at every site"
-        )
-    return wire.decode(frame, layout)

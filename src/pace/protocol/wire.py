@@ -32,6 +32,7 @@ from pace.errors import (
     FormatError,
     LayoutError,
     NumberError,
+    OtherJobError,
     SizeError,
     VersionError,
 )
@@ -124,28 +125,39 @@ def framed(
     shapes: Layout, content: bytes | memoryview, digest: bytes, answers: bytes = NOBODY
 ) -> bytes:
     """The frame around a message's numbers."""
-    begin = opening(shapes, digest, answers)
+    head = HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes))
+    begin = head + shapes.table
     crc = zlib.crc32(content, zlib.crc32(begin))
     return b"".join([begin, content, crc.to_bytes(CHECKSUM, "little")])
 
 
-def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
-    """All of a frame that comes before its numbers."""
-    return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
+def decode(frame: bytes, agreed: Layout | None = None, digest: bytes | None = None) -> Frame:
+    """The message of a frame, if `check` has nothing against it."""
+    shapes, offset = check(frame, agreed, digest)
+    batch = batch_of(decode_rows([frame], offset, shapes), shapes)
+    _, _, theirs, answers, _ = HEAD.unpack_from(frame)
+    return Frame(theirs, answers, {name: values[0] for name, values in batch.items()})
 
 
-def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) -> Frame:
-    """The message of a frame.
+def check(
+    frame: bytes, agreed: Layout | None = None, digest: bytes | None = None
+) -> tuple[Layout, int]:
+    """The layout of a sound frame, of the federation of this digest, and where its numbers begin.
 
-    With `expected`, what both sides agreed on, the frame's size is checked before anything is read
-    and its table is compared with the agreed one, never trusted.
+    With what both sides agreed on, the frame's size is checked before anything is read and its table
+    is compared with the agreed one, never trusted.
     """
-    agreed = expected if isinstance(expected, Layout) or expected is None else Layout(expected)
+    begins = len(frame) >= HEAD.size + CHECKSUM and frame.startswith(MAGIC)
+    _, version, theirs, _, count = HEAD.unpack(frame[: HEAD.size] if begins else bytes(HEAD.size))
+    if begins and digest is not None and digest != theirs and intact(frame):
+        raise OtherJobError(
+            f"the message belongs to federation {theirs.hex()}, this is {digest.hex()}: the two were "
+            "set up differently, in model, method or settings; use the same job at every site"
+        )
     if agreed is not None and len(frame) != agreed.size:
         raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {agreed.size}")
-    if not _begins(frame):
+    if not begins:
         raise FormatError("these bytes are not a PACE frame: expected one that starts with 'PACE'")
-    _, version, digest, answers, count = HEAD.unpack_from(frame)
     if version not in VERSIONS.values():
         raise VersionError(
             f"the frame has version {version}, this software reads {list(VERSIONS.values())}: if a "
@@ -162,17 +174,7 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
         raise SizeError(f"the frame has {len(frame)} bytes, its table describes {shapes.size}")
-    batch = batch_of(decode_rows([frame], offset, shapes), shapes)
-    return Frame(digest, answers, {name: values[0] for name, values in batch.items()})
-
-
-def digest_of(frame: bytes) -> bytes | None:
-    """The federation that a frame names; None of what is no frame."""
-    return HEAD.unpack_from(frame)[2] if _begins(frame) else None
-
-
-def _begins(frame: bytes) -> bool:
-    return len(frame) >= HEAD.size + CHECKSUM and frame.startswith(MAGIC)
+    return shapes, offset
 
 
 def intact(frame: bytes) -> bool:

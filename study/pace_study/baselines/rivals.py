@@ -5,7 +5,7 @@ Each from its paper, as far as that says; what differs from it is listed in its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import ClassVar
@@ -67,16 +67,14 @@ class Rival(Method):
     ) -> list[External]:
         return [External(dict(returned), type(self).__name__, self.predictor(federation))]
 
-    def explain(
-        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-    ) -> Explanation:
+    def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
         """It is read as the model that these uploads alone give."""
 
         def reading() -> Reading:
             returned = next(iter(self.merge(uploads, federation)))
             return Reading(External(dict(returned), predict=self.predictor(federation)))
 
-        return replace(super().explain(uploads, federation, features), reading=reading)
+        return replace(super().explain(uploads, federation), reading=reading)
 
 
 class ClassSums(Rival, Summable):

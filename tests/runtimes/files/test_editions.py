@@ -24,7 +24,7 @@ from pace.io import untrusted
 from pace.jobs import editions, read_job, signatures, write_job
 from pace.jobs.admission import frame_of
 from pace.jobs.journal import Decision, Journal
-from pace.jobs.roll import Attendance
+from pace.jobs.roll import roll_writer
 from pace.protocol import steps
 from pace.registry import METHODS
 from pace.runtimes.files import Changes, adopt_files, fit_files, load_site, merge_files
@@ -261,8 +261,7 @@ def forged(four: Federation, number: int, members: tuple[str, ...], serves: str 
     missing = tuple(sorted(set(enrolled.participants) - set(members)))
     decided = Decision(four.job.digest, dict.fromkeys(members, "0" * 64), {}, missing)
     parts |= {"brought": staticmethod(lambda: None), "decided": staticmethod(lambda: decided)}
-    attendance = Attendance(type("Stored", (), parts))  # type: ignore[arg-type]
-    roll = attendance.roll("east", returned, key)
+    roll = roll_writer(type("Stored", (), parts), key)("east", returned)  # type: ignore[arg-type]
     (four.root / "forged" / "east.roll").write_bytes(roll)
     return roll
 

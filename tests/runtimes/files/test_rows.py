@@ -236,7 +236,7 @@ def test_memory_is_that_of_a_block(
         )
     held = 4 * count * 2 * width * 4
     site = load_rows(table, made)
-    steps.fit_rows(site.graph, made.federation)  # type: ignore[arg-type]  # imports and buffers
+    steps.fit(site.graph, made.federation)  # imports and buffers
     site = load_rows(table, made)
-    grown = peak(lambda: steps.fit_rows(site.graph, made.federation))  # type: ignore[arg-type]
+    grown = peak(lambda: steps.fit(site.graph, made.federation))
     assert grown < max(held / 3, 20 * MIB)

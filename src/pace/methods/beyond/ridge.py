@@ -31,7 +31,6 @@ STRENGTHS = (1.0, 3.0, 10.0)  # λ
 ALONE = (0.03, 0.3, 3.0)  # λ of ridges on a site's own rows: they are a tenth of everybody's
 ROWS = 12  # condensed rows of a client, and directions of a map's answers
 SMALLEST_CLASS = 5  # training nodes of a class that is sent
-NODES_PER_ROW = 5  # training nodes for each row that is sent
 OWN = 3.0  # μ
 DAMPING = 0.1  # λ of the leverage by which a curious server looks for rows
 SCALE = 10.0  # of the logits: answers lie between 0 and 1
@@ -166,25 +165,19 @@ class Regressed(ClosedForm):
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
-        return self.externals(returned, self.grouped(graph), self.fits[-1], federation)
+        """With every label also those of training nodes, for validation nodes to weigh, and in reverse.
 
-    def rehearse(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[protocol.Rehearsal]:
-        """Models fitted on training nodes, for validation nodes to weigh, and the other way round.
-
-        Not the other way round where no Local was trained on validation nodes alone.
+        Not in reverse where no Local was trained on validation nodes alone.
         """
-        rehearsals, graph = [], self.grouped(graph)
-        for fit, held_out in zip(self.fits[:-1], reversed(self.fits[:-1]), strict=True):
-            if fit not in models.trained_fits(graph):
-                continue
-            sets = [self.local_logits(local, graph, fit, federation)]
-            for external in self.externals(returned, graph, fit, federation):
-                assert external.predict is not None
-                sets.append(external.predict(external.params, graph))
-            rehearsals.append(protocol.Rehearsal(sets, fitted_nodes(graph, held_out)))
-        return rehearsals
+        graph = self.grouped(graph)
+        made = self.externals(returned, graph, self.fits[-1], federation)
+        for fit, held_out in zip(self.fits[:-1], self.fits[-2::-1], strict=True):
+            if fit in models.trained_fits(graph):
+                said = partial(self.local_logits, fit=fit, federation=federation)
+                weighing = [External(local, predict=said)]
+                weighing += self.externals(returned, graph, fit, federation)
+                made += [replace(external, held_out=held_out) for external in weighing]
+        return made
 
     def row_columns(self, federation: Federation) -> dict[str, int]:
         keys = {row_key(name, fit): name for name, fit in product(self.maps, self.fits)}
@@ -203,6 +196,8 @@ class Regressed(ClosedForm):
 
     def fit_rows(self, graph: Graph, federation: Federation) -> Params:
         """The ridge regression of a site's own rows, by the last hop, of each fit."""
+        if isinstance(graph, RowTable) and set(self.local_columns().values()) <= set(graph.maps):
+            return {}
         name = f"hop{self.hops[-1]}"
         nothing = torch.zeros(columns_of(name, federation), federation.model.classes)
         local = {}
@@ -218,7 +213,7 @@ class Regressed(ClosedForm):
             return graph.maps[column]
         own = models.fit_of(local, fit) if len(self.fits) > 1 else local
         if name in own:
-            return Regression(name, fit)(own, graph)
+            return predicted(own, graph, name, fit)
         if not graph.has_edges:
             raise GraphError(
                 f"the rows have no column {column!r}: this model's Local predicts from a graph, or from "
@@ -278,8 +273,9 @@ class Regressed(ClosedForm):
             if own:
                 gram = self.gram(graph, name, fit, federation)
                 answers += gram.own_residuals(*zip(*own, strict=True))
+            predict = partial(predicted, name=name, fit=fit)
             externals += [
-                External({name: answer.contiguous()}, called, Regression(name, fit))
+                External({name: answer.contiguous()}, called, predict)
                 for called, answer in zip(names, answers, strict=True)
             ]
         return externals
@@ -301,7 +297,7 @@ class Regressed(ClosedForm):
             return total
 
         def predict(params: Params, graph: Graph) -> Tensor:
-            parts = [Regression(name, FITS[0])(params, graph) for name in params]
+            parts = [predicted(params, graph, name, FITS[0]) for name in params]
             return torch.stack(parts).sum(0)
 
         answers = {
@@ -312,19 +308,6 @@ class Regressed(ClosedForm):
         }
         model = External(answers, predict=predict)
         return Reading(model, {}, sums.abs().sum(1), sums.sum(0), sums, leverage=leverage)
-
-
-@dataclass(frozen=True)
-class Regression:
-    """How an External of a ridge regression predicts: 10 h W of its map."""
-
-    map: str
-    fit: str
-
-    def __call__(self, params: Params, graph: Graph) -> Tensor:
-        answer = params[self.map]
-        product: Tensor = rows_by(self.map, self.fit, graph, answer.shape[1]) @ answer
-        return SCALE * product
 
 
 @dataclass(frozen=True)
@@ -341,7 +324,7 @@ class PaceRidge(Regressed):
 
     rows: int = ROWS
     smallest_class: int = SMALLEST_CLASS
-    nodes_per_row: int = NODES_PER_ROW
+    nodes_per_row: int = 5  # training nodes for each row that is sent
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -365,9 +348,7 @@ class PaceRidge(Regressed):
                 message[f"{key(name, fit)}/{part}"] = value
         return message
 
-    def explain(
-        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-    ) -> protocol.Explanation:
+    def explain(self, uploads: Uploads, federation: Federation) -> protocol.Explanation:
         labels = next(iter(uploads))[f"{self.maps[0]}/labels"]
         kind = "labelled" if self.every_label else "training"
         told = (
@@ -473,6 +454,13 @@ class PaceFull(PaceRidge):
         """More where features are few: PACE's upload has 28 bytes a feature and some 3,600 more."""
         columns = columns_of(name, federation)
         return min(columns, self.rows + 600 // federation.model.features)
+
+
+def predicted(params: Params, graph: Graph, name: str, fit: str) -> Tensor:
+    """The logits of a map's regression, (nodes, classes): 10 h W."""
+    answer = params[name]
+    product: Tensor = rows_by(name, fit, graph, answer.shape[1]) @ answer
+    return SCALE * product
 
 
 def used_columns(name: str, fit: str, graph: Graph, classes: int) -> Tensor:

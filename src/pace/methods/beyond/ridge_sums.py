@@ -64,9 +64,7 @@ class RidgeSums(Regressed, Summable):
         least = super().rank(classes)
         return least if classes <= FEW_CLASSES else max(least, classes - 1)
 
-    def explain(
-        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-    ) -> Explanation:
+    def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
         sums = next(iter(uploads))[f"{self.maps[0]}/class sums"]
         single = int(((sums.norm(dim=0) - 1).abs() < SINGLE).sum())
         told = (

@@ -16,7 +16,6 @@ from pace.errors import FileError, SettingError
 from pace.io import atomic, untrusted
 from pace.jobs import UP, Job, signatures
 from pace.jobs import roll as rolls
-from pace.models import RowTable
 from pace.protocol import Adoption, steps
 from pace.registry import installed
 from pace.runtimes.files import egress, sealed_jobs
@@ -132,11 +131,7 @@ def _train(job: Job, site: Site, name: str, key: signatures.Key | None, **how: A
         )
     began = time.perf_counter()
     seal = job.seal(name, key) if key else None
-    if not site.graph.has_edges:
-        assert isinstance(site.graph, RowTable)
-        kept, frame = steps.fit_rows(site.graph, job.federation, seal)
-    else:
-        kept, frame = steps.fit(site.graph, job.federation, seal=seal, **how)
+    kept, frame = steps.fit(site.graph, job.federation, seal=seal, **how)
     about = models.Trained(
         name=name,
         graph=site.graph.fingerprint,

@@ -145,11 +145,12 @@ def merge_files(
         late = f"the job was closed with {len(decided)} uploads, without it"
         after = [name for name in book.accepted() if name not in decided]  # while it was decided
         refused += [Refusal(LateError.code, late, name) for name in after]
-        attendance, uploads = jobs.Attendance(book), steps.received(book.frames(), job.federation)
-        for name in make_returns(book, signer, uploads):
+        uploads = steps.received(book.frames(), job.federation)
+        names, roll = make_returns(book, signer, uploads), jobs.roll_writer(book, signer)
+        for name in names:
             returned = book.returned(name)
             _put(out / f"{name}{jobs.DOWN}", returned)
-            _put(out / f"{name}{jobs.ROLL_SUFFIX}", attendance.roll(name, returned, signer))
+            _put(out / f"{name}{jobs.ROLL_SUFFIX}", roll(name, returned))
             progress(f"return to {name}")
         put_certificates(book, out, signer)
         report = merge_report(book, refused, uploads)
@@ -178,7 +179,8 @@ def put_certificates(book: Journal, out: Path, key: signatures.Key | None) -> No
     if edition is None or key is None:
         return
     for name, leaver in edition.gone.items():
-        before = book.earlier_decision()
+        earlier = book.decided(edition.number - 1)
+        before = earlier.uploads if earlier else {}
         record = {
             "format": "pace-certificate-1",
             "job": book.job.digest,

@@ -100,7 +100,7 @@ def _headline(outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[tu
 
 
 def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[Block]:
-    names = ("Local", *layouts.external_names(job.federation))
+    names = ("Local", *(external.name for external in layouts.blank_externals(job.federation)))
     parts = list(zip(names, outcome.weights, strict=True))
     formula = f"(1 - α) Local + α {names[1]}"
     if len(parts) > 2:
