@@ -126,7 +126,7 @@ def test_the_size_of_batches_does_not_matter(
 
 
 @pytest.mark.parametrize("method", [Pace(), PaceDuo(), FedAvg(), FedGTA()])
-@pytest.mark.parametrize("held", [0, uploads.HELD], ids=["spilled", "in memory"])
+@pytest.mark.parametrize("held", [1, uploads.HELD], ids=["spilled", "in memory"])
 def test_uploads_are_decoded_once_for_the_merge_and_the_report(
     monkeypatch: pytest.MonkeyPatch, method: Method, held: int
 ) -> None:
@@ -156,10 +156,21 @@ def test_uploads_that_do_not_fit_on_the_disk_are_said_not_to() -> None:
         def write(self, content: object) -> None:
             raise OSError(28, "No space left on device")
 
-    spilled = uploads.Spilled()
-    spilled.file = cast(Any, Full())
+    store = uploads.RowStore()
+    store.file = cast(Any, Full())
     with pytest.raises(FileError, match=r"No space left on device\): set TMPDIR"):
-        spilled.append(torch.zeros(2, 3))
+        store.append(torch.zeros(2, 3))
+
+
+def test_many_rows_leave_memory_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "HELD", 1000)
+    store, batches = uploads.RowStore(), [torch.randn(rows, 30) for rows in (4, 8, 2)]
+    for number, rows in enumerate(batches):
+        store.append(rows)
+        assert cast(Any, store.file)._rolled == (number > 0)  # 480 bytes, then 1,440
+    for _ in range(2):
+        for before, after in zip(batches, store, strict=True):
+            assert torch.equal(before, after)
 
 
 @pytest.mark.parametrize("place", [0, 2])

@@ -225,7 +225,7 @@ def methods(
     chosen = [method for name in names or () for method in given.method_names(name)]
     listed = [about(name) for name in chosen] if names else every()
     if as_json:
-        console.one_object({"methods": [method.plain() for method in listed]})
+        console.one_object({"methods": listed})
     elif names:
         for method in listed:
             console.facts(method.name, method.facts(), console.console())

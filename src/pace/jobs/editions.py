@@ -273,7 +273,6 @@ def next_edition(
         withdrawals: by name.
         removed: whom the server takes off the list.
     """
-    check_editions(job)
     before, number = current_edition(job), job.number + 1
     members, left, leavers = dict(before.members), dict(before.left), dict(removed)
     for name, said in withdrawals.items():

@@ -126,8 +126,8 @@ class Journal:
                 pass  # damaged: `close` sets it aside and says so
         if edition.gone:
             for room in (_room(self.folder, number) for number in range(1, edition.number)):
-                unused = (room / "unused" / f"{name}{UP}" for name in edition.gone)
-                for path in (room / BROUGHT, *room.glob(f"returns/*{DOWN}"), *unused):
+                aside = (room / "unused" / f"{name}{UP}" for name in edition.gone)
+                for path in (room / BROUGHT, *room.glob(f"returns/*{DOWN}"), *aside):
                     path.unlink(missing_ok=True)
         self.settle()
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from pace.errors import PaceError, SettingError
-from pace.io import Setting, allow, split_settings
+from pace.io import allow, split_settings
 from pace.merging import RANK
 from pace.methods.pace import Pace
 from pace.models import GCN
@@ -33,7 +33,7 @@ class AboutMethod:
     name: str
     origin: str  # `built in`, or the package or file that it comes from
     sentence: str = ""
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[str, ...] = ()
     problem: str = ""  # what is wrong with an installed package's, of which there is no more to say
     sums: bool = False
     """Whether the server needs no more than a sum over clients, so that a job can be sealed."""
@@ -54,20 +54,14 @@ class AboutMethod:
         sealed = "yes" if self.sums else "no"
         return [self.name, f"{100 * self.upload / self.dense:.0f}%", sealed, sentence]
 
-    def plain(self) -> dict[str, object]:
-        """All of it as data."""
-        return {**vars(self), "settings": list(map(str, self.settings))}
-
     def facts(self) -> dict[str, str]:
         """Line by line, for people."""
-        if self.problem:
-            return {"from": self.origin, "problem": self.problem}
         sizes = {"upload": self.upload, "return": self.returned}
         shares = (f"{way} {n:,} bytes ({100 * n / self.dense:.1f}%)" for way, n in sizes.items())
         return {
             "": self.sentence,
             "from": self.origin,
-            "settings": "; ".join(map(str, self.settings)) or "none",
+            "settings": "; ".join(self.settings) or "none",
             "sealed jobs": "yes: sums are enough" if self.sums else f"no: {self.needs}",
             "sent once": f"{', '.join(shares)} of a model of {self.dense:,} (the paper's on Cora)",
         }
@@ -99,7 +93,7 @@ def about_method(text: str, name: str = "", origin: str = "") -> AboutMethod:
         name or text,
         origin or METHODS.origin(listed),
         METHODS.sentence(listed),
-        tuple(METHODS.settings(listed).values()),
+        tuple(map(str, METHODS.settings(listed).values())),
         sums=isinstance(method, Summable) and not method.needs,
         needs=method.needs,
         upload=layouts.upload_layout(federation).size,

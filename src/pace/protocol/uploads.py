@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from os import SEEK_END
-from tempfile import TemporaryFile, gettempdir
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Protocol
 from weakref import finalize
 
@@ -80,7 +80,7 @@ class Received(Uploads):
     layout: wire.Layout
     digest: bytes
     _checksums: list[bytes] = field(default_factory=list)  # of the frames, once all were read
-    _kept: Sequence[Tensor] | Spilled | None = None  # decoded rows, in batches
+    _kept: RowStore | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -98,10 +98,7 @@ class Received(Uploads):
 
     def _decoded(self) -> Iterator[Tensor]:
         """The rows of every batch of frames, which are kept for the next time."""
-        kept: list[Tensor] | Spilled = []
-        if self.layout.memory * len(self) > HELD:
-            kept = Spilled()
-        sealed = self.layout.numbers == wire.SEALED
+        sealed, kept = self.layout.numbers == wire.SEALED, RowStore()
         checksums: list[bytes] = []
         frames = iter(self.frames)
         together = max(1, min(BATCH, TOGETHER // self.layout.size))
@@ -116,11 +113,11 @@ class Received(Uploads):
         self._checksums, self._kept = checksums, None if sealed else kept
 
 
-class Spilled:
-    """Batches of rows in a temporary file, read as often as they are asked for."""
+class RowStore:
+    """Batches of decoded rows, read as often as they are asked for; many are in a temporary file."""
 
     def __init__(self) -> None:
-        self.file = TemporaryFile()  # noqa: SIM115 - closed with this object
+        self.file = SpooledTemporaryFile(HELD)  # noqa: SIM115 - closed with this object
         finalize(self, self.file.close)
         self.shapes: list[torch.Size] = []
 

@@ -87,11 +87,6 @@ class Layout(dict[str, tuple[int, ...]]):
         """The bytes of a frame."""
         return HEAD.size + len(self.table) + sum(self.lengths) + CHECKSUM
 
-    @property
-    def memory(self) -> int:
-        """The bytes of a decoded message."""
-        return sum(self.volumes) * (16 if self.numbers == SEALED else 4)
-
 
 @dataclass(frozen=True)
 class Frame:
