@@ -13,6 +13,8 @@ from tests.graphs import clients
 
 SMALL = "synthetic:nodes=300,features=50,communities=6"
 
+LATEX_HEADS = r"Method & Reading & Accuracy & W-F1 & Macro-F1 \\"
+
 
 @pytest.fixture(scope="module")
 def run() -> RunResult:
@@ -77,6 +79,14 @@ def test_the_repr_is_the_table(run: RunResult) -> None:
         if row.reading != "local":
             assert f"{100 * row.spreads['accuracy'].mean:.2f}" in text
     assert "What receivers adopted" in text
+
+
+def test_the_table_goes_into_a_paper(run: RunResult) -> None:
+    lines = run.table().latex().splitlines()
+    assert lines[:3] == [r"\begin{tabular}{llrrr}", r"\toprule", LATEX_HEADS]
+    best = max(row.spreads["accuracy"].mean for row in run.summary)
+    assert sum(rf"\textbf{{{100 * best:.2f} $\pm$" in line for line in lines) >= 1
+    assert any(line.startswith(r"pace-ridge & $\alpha$ = 1, what came back & ") for line in lines)
 
 
 def test_methods_are_compared_seed_by_seed(run: RunResult) -> None:

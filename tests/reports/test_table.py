@@ -33,6 +33,47 @@ def test_markdown_has_groups_marks_and_escapes() -> None:
     ]
 
 
+def test_latex_is_a_tabular_with_groups_marks_and_escapes() -> None:
+    assert SCORES.latex().splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"\multicolumn{1}{c}{} & \multicolumn{2}{c}{Cora} \\",
+        r"Method & Acc. \% & F1 \\",
+        r"\midrule",
+        r"pace\_1 & \textbf{80.5 $\pm$ 0.4} & 79 (+1) \\",
+        r"\midrule",
+        r"local & \underline{79.5} & not run \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+SIGNS = {
+    "&": r"\&",
+    "%": r"\%",
+    "_": r"\_",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+}
+
+
+def test_every_sign_of_latex_is_text_in_titles_of_columns_and_in_cells() -> None:
+    signs = "".join(SIGNS)
+    lines = Table.of("", [f"a{signs}", "b"], [["[2pt]", signs]]).latex().splitlines()
+    escaped = "".join(SIGNS.values())
+    assert lines[0] == r"\begin{tabular}{ll}"
+    assert lines[2:5] == [rf"a{escaped} & b \\", r"\midrule", rf"{{[}}2pt] & {escaped} \\"]
+
+
+def test_latex_of_no_rows_has_its_heads() -> None:
+    assert Table.of("", ["a", "b"], []).latex().splitlines()[2:4] == [r"a & b \\", r"\midrule"]
+
+
 def test_html_is_one_figure_and_what_a_notebook_shows() -> None:
     html = SCORES._repr_html_()
     assert html.startswith('<figure class="table"><figcaption>Scores</figcaption>')

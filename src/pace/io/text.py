@@ -1,4 +1,4 @@
-"""Text from outside on its way to people: in a terminal, Markdown, HTML or CSV it is text.
+"""Text from outside on its way to people: in a terminal, Markdown, HTML, LaTeX or CSV it is text.
 
 Names may hold escape sequences, line ends, marks that turn the direction of writing, markup, or a
 formula that a spreadsheet would compute; and a file's name need not be UTF-8.
@@ -10,6 +10,13 @@ import re
 from enum import Enum
 
 MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|~"})
+TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "{}$&#_%"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    | {"[": "{[}", "*": "{*}"}  # which the `\\` before a row would take for its own
+    | {"α": r"$\alpha$", "λ": r"$\lambda$", "±": r"$\pm$", "→": r"$\to$", "≈": r"$\approx$"}
+)
 FORMULA = tuple("=+-@＝＋－＠")  # Excel computes the wide ones too, in some countries
 INNER = re.compile(rf";(?=[{''.join(map(re.escape, FORMULA))}])")  # where `;` parts columns
 PART = 4096  # letters at a time: a page of them one by one takes a hundred times its room
@@ -22,6 +29,7 @@ class Medium(Enum):
     TERMINAL = "terminal"
     MARKDOWN = "markdown"
     HTML = "html"
+    LATEX = "latex"
     CSV = "csv"
 
 
@@ -29,8 +37,8 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
     """One line that shows the text and does nothing else.
 
     Control characters, line ends, marks of direction, invisible characters and bytes that are not
-    UTF-8 appear as `\\x1b`, `\\u202e`; other spaces as a space. Then, by medium: Markdown's and HTML's
-    signs are escaped, and in CSV an apostrophe comes before what a spreadsheet would compute.
+    UTF-8 appear as `\\x1b`, `\\u202e`; other spaces as a space. Then, by medium: Markdown's, HTML's and
+    LaTeX's signs are escaped, and in CSV an apostrophe comes before what a spreadsheet would compute.
     """
     line = str(text)
     if not line.isprintable():
@@ -43,6 +51,8 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
             return escape(line)
         escaped = escape(line, quote=False).translate(MARKDOWN)
         return escaped.replace("://", ":\\//").replace("www.", "www\\.")  # links by themselves
+    if medium is Medium.LATEX:
+        return line.translate(TEX)
     if medium is Medium.CSV and not NUMBER.fullmatch(line):
         line = INNER.sub(";'", line)
         return f"'{line}" if line.startswith(FORMULA) else line

@@ -1,4 +1,4 @@
-"""A table as data, and three views of it: terminal, Markdown, HTML."""
+"""A table as data, and four views of it: terminal, Markdown, LaTeX, HTML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 FOLDED = 22  # terminal columns that words keep when there is no room
 GAP, EDGES = 3, 2  # terminal columns between the columns of a table, and at its edges
 STYLES = {"best": "bold", "second": "underline", "absent": "dim"}
-MARKDOWN = {"best": "**{}**", "second": "<u>{}</u>"}
+MARKS = {
+    Medium.MARKDOWN: {"best": "**{}**", "second": "<u>{}</u>"},
+    Medium.LATEX: {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"},
+}
 
 
 @dataclass(frozen=True)
@@ -147,9 +150,30 @@ class Table:
         lines = [
             [shown(column.line, Medium.MARKDOWN) for column in self.columns],
             ["---:" if column.numeric else "---" for column in self.columns],
-            *([_marked(value) for value in row] for row in self.rows),
+            *self._marked(Medium.MARKDOWN),
         ]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def latex(self) -> str:
+        """A `tabular` for the package booktabs, with the marks of Markdown; text is escaped."""
+        sides = "".join("r" if column.numeric else "l" for column in self.columns)
+        heads = [[shown(column.head, Medium.LATEX) for column in self.columns]]
+        if any(column.group for column in self.columns):
+            groups = [(shown(group, Medium.LATEX), n) for group, n in head_groups(self.columns)]
+            heads.insert(0, [rf"\multicolumn{{{n}}}{{c}}{{{group}}}" for group, n in groups])
+        lines = [" & ".join(row) + r" \\" for row in [*heads, *self._marked(Medium.LATEX)]]
+        lines.insert(len(heads), r"\midrule")
+        if self.sums:
+            lines.insert(-self.sums, r"\midrule")
+        begin = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
+        return "\n".join([*begin, *lines, r"\bottomrule", r"\end{tabular}"])
+
+    def _marked(self, medium: Medium) -> list[list[str]]:
+        """The rows as text with its marks."""
+        marks = MARKS[medium]
+        return [
+            [marks.get(v.mark, "{}").format(shown(v.line, medium)) for v in r] for r in self.rows
+        ]
 
     def html(self) -> str:
         """A figure with the table, as pages have it; notebooks show it."""
@@ -164,10 +188,6 @@ def head_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """Heads that neighbouring columns share, and over how many of them."""
     groups = groupby(columns, key=lambda column: column.group)
     return [(group, len(list(members))) for group, members in groups]
-
-
-def _marked(value: Value) -> str:
-    return MARKDOWN.get(value.mark, "{}").format(shown(value.line, Medium.MARKDOWN))
 
 
 def _widths(
