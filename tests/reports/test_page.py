@@ -99,7 +99,7 @@ def everything(text: str) -> Document:
         Drilldown((text,), (Choice((text,), table),)),
         Beside((Confusion(text, (text, text), ((3, 0), (1, 2))),)),
         Reliability(text, (Bin(0, 0, 0.2), Bin(12_346, 6_173, 0.7))),
-        Changes(text, (text, text, text), (Change(text, 0.4, 0.7, 0.5),), text, text),
+        Changes(text, (Change(text, 0.4, 0.7, 0.5),), text),
     )
     section = Section(text, (*blocks, Section(text, blocks)))
     return Document(text, text, ((text, text),), (section,))
@@ -144,15 +144,13 @@ def test_a_column_without_a_sort_value_has_none_and_marks_are_elements() -> None
 
 
 def test_a_chart_of_changes_has_an_axis_around_its_values() -> None:
-    rows = (Change("a", 0.62, 0.74), Change("b", 0.81, 0.68))
-    text = render_page(
-        Document("t", "l", (), (Section("s", (Changes("c", ("x", "y", "z"), rows),)),))
-    )
+    rows = (Change("a", 0.62, 0.74, 0.5), Change("b", 0.81, 0.68, 1.0))
+    text = render_page(Document("t", "l", (), (Section("s", (Changes("c", rows, "n"),)),)))
     assert "<span>60 %</span><span>90 %</span>" in text
     assert '--before:0.0667;--after:0.4667"><i class="way gain">' in text
     assert '--before:0.7000;--after:0.2667"><i class="way loss">' in text
     assert "62.0 → 74.0" in text
-    one = (Changes("c", ("x", "y", "z"), (Change("a", 1.0, 1.0),)),)
+    one = (Changes("c", (Change("a", 1.0, 1.0, 0.0),), "n"),)
     assert "<span>90 %</span><span>100 %</span>" in render_page(
         Document("t", "l", (), (Section("s", one),))
     )

@@ -13,8 +13,6 @@ from tests.graphs import clients
 
 SMALL = "synthetic:nodes=300,features=50,communities=6"
 
-LATEX_HEADS = r"Method & Reading & Accuracy & W-F1 & Macro-F1 \\"
-
 
 @pytest.fixture(scope="module")
 def run() -> RunResult:
@@ -83,9 +81,10 @@ def test_the_repr_is_the_table(run: RunResult) -> None:
 
 def test_the_table_goes_into_a_paper(run: RunResult) -> None:
     lines = run.table().latex().splitlines()
-    assert lines[:3] == [r"\begin{tabular}{llrrr}", r"\toprule", LATEX_HEADS]
+    assert lines[0] == r"\begin{tabular}{llrrr}"
+    assert lines[2] == r"Method & Reading & Accuracy & W-F1 & Macro-F1 \\"
     best = max(row.spreads["accuracy"].mean for row in run.summary)
-    assert sum(rf"\textbf{{{100 * best:.2f} $\pm$" in line for line in lines) >= 1
+    assert any(rf"\textbf{{{100 * best:.2f} $\pm$" in line for line in lines)
     assert any(line.startswith(r"pace-ridge & $\alpha$ = 1, what came back & ") for line in lines)
 
 

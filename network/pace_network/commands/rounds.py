@@ -42,19 +42,17 @@ def begin_round(
 
     The job's next edition is begun where the options ask for one.
     """
-    from pace.cli.job import keys_of, keys_of_files
+    from pace.cli.job import edition_changes
     from pace.jobs import read_job
-    from pace.runtimes.files import Changes
     from pace_network.round import Settings, begin_edition
 
     journal, out = job_file.with_suffix(".journal"), job_file.with_suffix(".report")
     beside = job_file.parent / "server.key" if read_job(job_file).signed else None
     settings = Settings(job_file, journal, out, key or beside, **chosen)
-    if added or removed or withdrawals:
-        _, keys, _ = keys_of(keys_of_files(added or []), None, sealed=False)
-        record = begin_edition(settings, Changes(keys, withdrawals or (), removed or ()))
-        if keys and record is not None:
-            who = ", ".join(keys)
+    if changes := edition_changes(added, removed, withdrawals):
+        record = begin_edition(settings, changes)
+        if changes.added and record is not None:
+            who = ", ".join(changes.added)
             console.say(f"{who}: needs {record} in the node's folder jobs/, to take part", err=True)
     return settings
 

@@ -15,7 +15,7 @@ import typer
 import pace
 from pace.cli import given
 from pace.cli.given import argument, foretell, option
-from pace.cli.tables import codebook_of, import_for, tell
+from pace.cli.tables import codebook_of, columns, import_for, tell
 from pace.errors import FileError, SettingError
 from pace.io import plain_record, shown, untrusted
 from pace.io import terminal as console
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Model_folder = Annotated[Path, argument("A model folder.")]
-Any_graph = Annotated[
-    Path | None,
-    argument("Any .graph file with the same features."),
-]
+Any_graph = Annotated[Path | None, argument("Any .graph file with the same features.")]
 Nodes = Annotated[Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.")]
 Rows = Annotated[
     Path | None,
@@ -114,8 +111,7 @@ def fit(
         if site.drawn and not as_json:
             shares = "/".join(f"{100 * share:.0f}" for share in site.drawn)
             to.print(f"{graph} has no split: train, validation and test were drawn, {shares}.")
-        for warning in warnings:
-            to.print(f"Warning: {warning}", style="yellow")
+        to.print(*(f"Warning: {warning}" for warning in warnings), style="yellow")
         show_egress(report, upload, to)
         if job.signed and not job.sealed:
             later = ", and in later ones unless you withdraw" if editions else ""
@@ -283,14 +279,13 @@ def adopt(
         model = pace.files.read_model(out)
         site, imported = read_site(model, None, nodes, edges, known=graph, mapping=None)
         record = write_answers(model, [site], predictions)
-    if as_json:
-        told = {"model": str(out), "changes": changes}
-        console.one_object({**plain_record(outcome), **told, **record})
-        return
-    show_outcome(outcome, job, changes)
-    console.say(f"Written: {out} (start with its index.html)")
-    if record:
-        show_predicted(record, imported, as_json=False)
+    console.answer(
+        {**plain_record(outcome), "model": str(out), "changes": changes, **record},
+        lambda: show_outcome(outcome, job, changes),
+        f"Written: {out} (start with its index.html)",
+        *([lambda: show_predicted(record, imported)] if record else []),
+        as_json=as_json,
+    )
 
 
 def show_outcome(outcome: pace.files.Outcome, job: pace.jobs.Job, changes: list[str]) -> None:
@@ -354,19 +349,15 @@ def read_site(
 
     `more` are fields of `pace.tables.Columns`, of which `known` and `mapping` are files.
     """
-    known, mapping, tables = more["known"], more["mapping"], pace.tables
-    if known is not None and nodes is None:
+    if more["known"] is not None and nodes is None:
         raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
     if graph is not None and nodes is None and edges is None:
         return pace.files.load_any(graph, model.job), None
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
-    more["known"] = known and pace.datasets.read_graph(known)
-    more["mapping"] = (
-        tables.read_columns(mapping, tables.ColumnMapping) if mapping else model.mapping
-    )
-    rules, book = tables.Columns(**more), codebook_of(model.job)
-    imported = tables.import_graph(nodes, edges, rules, codebook=book)
+    more["mapping"] = more["mapping"] or model.mapping
+    rules, book = columns(**more), codebook_of(model.job)
+    imported = pace.tables.import_graph(nodes, edges, rules, codebook=book)
     return pace.files.site_of_dataset(imported.dataset, model.job, nodes, imported.rows), imported
 
 
@@ -407,11 +398,12 @@ def predict(
     elif graph is not None and pace.datasets.is_folder(graph) and not (nodes or edges):
         sites = pace.files.mapped_sites(graph, adopted.job)
     else:
-        columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
-        site, imported = read_site(adopted, graph, nodes, edges, **columns)
+        named = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
+        site, imported = read_site(adopted, graph, nodes, edges, **named)
         sites = [site]
     record = write_answers(adopted, sites, out, replaces=replace)
-    show_predicted(record, imported, as_json=as_json)
+    remarks = imported.remarks() if imported else {"notes": [], "changes": [], "warnings": []}
+    console.answer(record | remarks, lambda: show_predicted(record, imported), as_json=as_json)
 
 
 def write_answers(
@@ -436,14 +428,8 @@ def write_answers(
     return record | {"alpha": model.outcome.alpha, "split": counts}
 
 
-def show_predicted(
-    record: dict[str, Any], imported: pace.tables.Imported | None, *, as_json: bool
-) -> None:
+def show_predicted(record: dict[str, Any], imported: pace.tables.Imported | None) -> None:
     """How many nodes were predicted, and what was said of the tables they came from."""
-    if as_json:
-        nothing: dict[str, Any] = {"notes": [], "changes": [], "warnings": []}
-        console.one_object(record | (imported.remarks() if imported else nothing))
-        return
     if imported is not None:
         tell(imported, console.console())
     differ = record["differ_from_local"]
@@ -477,10 +463,10 @@ def evaluate(
         pace client evaluate mine.model mine.graph --on val --json
         pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
-    columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
+    named = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
     given.one_thread()
     adopted = pace.files.read_model(model)
-    site, _ = read_site(adopted, graph, nodes, edges, **columns)
+    site, _ = read_site(adopted, graph, nodes, edges, **named)
     scores = adopted.evaluate(site, on)
     plain = {"alpha": adopted.outcome.alpha, **plain_record(scores)}
     console.answer(plain, lambda: show_scores(scores, console.console()), as_json=as_json)

@@ -213,8 +213,7 @@ def inspect(
         to.print(pace.reports.Table.of("", ["Tensor", "Shape", "Bytes"], rows))
     if facts.refused:
         to.print(pace.files.refused_table(f"Refused: {len(facts.refused)}", facts.refused))
-    for sentence in facts.sanity:
-        to.print(f"Sanity: {sentence}")
+    to.print(*(f"Sanity: {sentence}" for sentence in facts.sanity))
 
 
 def written(value: object) -> str:
@@ -234,8 +233,8 @@ def tell(job: pace.jobs.Job) -> None:
     """Print a job, and warnings of its codebook."""
     to = console.console()
     console.facts(f"Job {job.name}", pace.jobs.explain.job_facts(job), to)
-    for warning in job.codebook.warnings if job.codebook else ():
-        to.print(f"Warning, of the codebook: {warning}", style="yellow")
+    warnings = job.codebook.warnings if job.codebook else ()
+    to.print(*(f"Warning, of the codebook: {warning}" for warning in warnings), style="yellow")
 
 
 def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str], Path | None]:
@@ -280,7 +279,7 @@ def nodes_of(
 def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> pace.jobs.Job:
     """The next job on the same footing: all as in the old one, but for its nonce and who is in."""
     before = pace.jobs.read_job(old)
-    names, keys, sealing = keys_of(keys_of_files(add), None, sealed=before.sealed)
+    names, keys, sealing = keys_of(add, None, sealed=before.sealed)
     if strange := sorted(set(remove) - set(before.participants)):
         raise SettingError(f"--remove {strange[0]}: {old} lists {', '.join(before.participants)}")
     members = (*(name for name in before.participants if name not in remove), *names)
@@ -297,12 +296,6 @@ def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> pa
         sealing={n: k for n, k in ({**before.sealing, **sealing}).items() if n in members},
         seed=randbelow(2**31) if before.sealed else before.seed,
     )
-
-
-def keys_of_files(listed: list[str]) -> list[str]:
-    """NAME=KEY.pub for those that are given as NAME.pub."""
-    parts = [part.strip() for part in ",".join(listed).split(",") if part.strip()]
-    return [part if "=" in part else f"{Path(part).stem}={part}" for part in parts]
 
 
 def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:
@@ -335,11 +328,16 @@ def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Mode
 def keys_of(
     listed: list[str], server_key: Path | None, *, sealed: bool
 ) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
-    """Participants in order, the public keys of those who have one, and their sealing keys."""
+    """Participants in order, the public keys of those who have one, and their sealing keys.
+
+    They are listed as NAME, NAME=KEY.pub or NAME.pub, by commas too.
+    """
     signatures = pace.jobs.signatures
     names, keys, sealing_keys = [], {}, {}
-    for part in ",".join(listed).split(",") if listed else ():
-        written, _, path = part.strip().partition("=")
+    for part in filter(None, map(str.strip, ",".join(listed).split(","))):
+        written, _, path = part.partition("=")
+        if not path and part.endswith(".pub"):
+            written, path = Path(part).stem, part
         name = normalize("NFC", written)
         names.append(name)
         if path:
@@ -349,3 +347,15 @@ def keys_of(
     if server_key is not None:
         keys[pace.jobs.SERVER] = signatures.read_public_key(server_key)
     return tuple(names), keys, sealing_keys
+
+
+def edition_changes(
+    add: list[str] | None, remove: list[str] | None, withdrawals: list[Path] | None
+) -> pace.files.Changes | None:
+    """What a job's next edition changes; None where nothing is asked for."""
+    if not (add or remove or withdrawals):
+        return None
+    names, keys, _ = keys_of(add or [], None, sealed=False)
+    if without := [name for name in names if name not in keys]:
+        raise SettingError(f"--add is {without[0]}, expected NAME.pub, or NAME=KEY.pub")
+    return pace.files.Changes(keys, withdrawals or (), remove or ())

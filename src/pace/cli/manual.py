@@ -57,7 +57,7 @@ class Group(TyperGroup):
     def overview(self) -> Iterator[tuple[str, str, str]]:
         """The title, the name and the sentence of each command."""
         for name, command in self.commands.items():
-            yield "Commands", name, first(command.help)
+            yield "Commands", name, parts(command.help or "")[0][0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -100,11 +100,6 @@ def placed(argument: Any) -> str:
     """`JOB`, `[UPLOADS]...`: an argument as the usage has it."""
     name = (argument.metavar or argument.name).upper()
     return (name if argument.required else f"[{name}]") + ("" if argument.nargs == 1 else "...")
-
-
-def first(about: str | None) -> str:
-    """The first paragraph, on one line."""
-    return " ".join(inspect.cleandoc(about or "").partition("\n\n")[0].split())
 
 
 def parts(about: str) -> tuple[list[str], list[str], list[str]]:

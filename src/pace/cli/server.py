@@ -10,7 +10,7 @@ import typer
 import pace
 from pace.cli import given
 from pace.cli.given import argument, option
-from pace.cli.job import keys_of, keys_of_files
+from pace.cli.job import edition_changes
 from pace.io import terminal as console
 
 UPLOADS = argument("Uploads, or the folder they are in.", readable=False)
@@ -55,10 +55,7 @@ def merge(
     job, paths = pace.jobs.read_job(job_file), uploads or []
     beside = job_file.with_suffix(".key")  # where `pace new` makes it
     key = key or (beside if job.signed and beside.exists() else None)
-    changes = None
-    if add or remove or withdrawal:
-        _, added, _ = keys_of(keys_of_files(add or []), None, sealed=False)
-        changes = pace.files.Changes(added, withdrawal or (), remove or ())
+    changes = edition_changes(add, remove, withdrawal)
     folder = journal or job_file.with_suffix(".journal")
     with console.progress(None, "Checking") as bar:
         report = pace.files.merge_files(

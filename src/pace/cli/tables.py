@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +13,14 @@ import pace
 from pace.cli import given
 from pace.cli.given import argument, option
 from pace.errors import SettingError
+from pace.io import plain_record
 from pace.io import terminal as console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pace.jobs import Job
-    from pace.tables import Codebook, ColumnMapping, Imported
+    from pace.tables import Codebook, ColumnMapping, Columns, Imported
 
 LISTED = 20  # classes or clients shown
 COLUMNS_SUFFIX = ".columns.toml"
@@ -38,7 +40,7 @@ codebook = typer.Typer()
 def propose(
     nodes: Annotated[Path, argument("Your table of nodes: .csv or .parquet.")],
     label: Annotated[str, option("The column with the class.", "COLUMN")],
-    out: Annotated[Path, option("The .toml file to write and send.", "FILE")],
+    out: Annotated[Path, option("The .toml file to write and send.")],
     id_column: Annotated[
         str | None, option("The column with node ids (default: found).", "COLUMN", "--id")
     ] = None,
@@ -50,10 +52,10 @@ def propose(
     weight: given.Weight = None,
     directions: given.Directions = None,
     mapping: Annotated[
-        Path | None, option("Your mapping to read, or to propose if there is none.", "FILE")
+        Path | None, option("Your mapping to read, or to propose if there is none.")
     ] = None,
     like: Annotated[
-        list[Path] | None, option("What another site wrote, or a codebook; repeat.", "FILE")
+        list[Path] | None, option("What another site wrote, or a codebook; repeat.")
     ] = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -70,9 +72,6 @@ def propose(
         pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
         --like north.columns.toml --out south.columns.toml
     """
-    from pace import tables
-    from pace.io import plain_record
-
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
         facts = {"mapping": str(mapping), "unsettled": rules.unsettled, "notes": remarks}
@@ -80,7 +79,7 @@ def propose(
         lines.append(f"Replace each ? in {mapping}, then run this command again.")
         console.answer(facts, *lines, as_json=as_json)
         return
-    proposed, notes = tables.propose_columns(
+    proposed, notes = pace.tables.propose_columns(
         nodes,
         label=label,
         id_column=id_column,
@@ -90,19 +89,21 @@ def propose(
         least=least,
         decimal=decimal,
         weight=weight or "",
-        directions=directions or tables.BOTH,
+        directions=directions or pace.tables.BOTH,
         mapping=rules,
     )
     notes = [*remarks, *notes]
-    tables.write_columns(out, proposed)
+    pace.tables.write_columns(out, proposed)
     if as_json:
         facts = {"notes": notes, "discloses": TOLD.format(least), "file": str(out)}
         console.one_object({"format": proposed.FORMAT, **plain_record(proposed), **facts})
         return
     to, title = console.console(), f"{nodes.name}: {proposed.rows:,} rows"
-    pace.reports.Table.of(title, *tables.proposal_rows(proposed), names=2).show(to)
-    for line in [*(f"Note: {note}" for note in notes), f"{out.name} tells {TOLD.format(least)}"]:
-        to.print(line)
+    to.print(
+        pace.reports.Table.of(title, *pace.tables.proposal_rows(proposed), names=2),
+        *(f"Note: {note}" for note in notes),
+        f"{out.name} tells {TOLD.format(least)}",
+    )
     console.say(f"Written: {out} (send it to the site that makes the codebook)")
 
 
@@ -110,8 +111,7 @@ def mapping_for(
     nodes: Path, label: str, id_column: str | None, mapping: Path | None, like: list[Path]
 ) -> tuple[ColumnMapping | None, list[str]]:
     """The mapping of a file, or one that is proposed and written there; and what to say about it."""
-    from pace import tables
-
+    tables = pace.tables
     if mapping is None:
         if like:
             raise SettingError("--like needs --mapping FILE: the mapping to propose")
@@ -133,7 +133,7 @@ def mapping_for(
 @codebook.command()
 def merge(
     proposals: Annotated[list[Path], argument("What each site's `propose` wrote.")],
-    out: Annotated[Path, option("The codebook to write: .toml.", "FILE")],
+    out: Annotated[Path, option("The codebook to write: .toml.")],
     classes: Annotated[str | None, option("All classes in order, by commas.", "NAMES")] = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -143,12 +143,9 @@ def merge(
         pace codebook merge north.columns.toml south.columns.toml west.columns.toml
         --out codebook.toml
     """
-    from pace import tables
-    from pace.io import plain_record
-
     to = None if as_json else console.console()
     book, notes = merge_files(proposals, to, given.words(classes))
-    tables.write_columns(out, book)
+    pace.tables.write_columns(out, book)
     facts = {"features": list(book.features), "notes": notes, "file": str(out)}
     written = f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})"
     console.answer(plain_record(book) | facts, written, as_json=as_json)
@@ -158,19 +155,16 @@ def merge_files(
     files: Sequence[Path], to: Console | None, classes: Sequence[str] = ()
 ) -> tuple[Codebook, list[str]]:
     """The codebook of what each site's `propose` wrote, printed; and notes on it."""
-    from pace import tables
-
     sites = {}
     for path in files:
         name = path.name.removesuffix(".toml").removesuffix(".columns")
         if name in sites:
             raise SettingError(f"two files are called {path.name}: give each site's its own name")
-        sites[name] = tables.read_columns(path, tables.Proposal)
-    book, notes = tables.merge_proposals(sites, classes=classes)
+        sites[name] = pace.tables.read_columns(path, pace.tables.Proposal)
+    book, notes = pace.tables.merge_proposals(sites, classes=classes)
     if to is not None:
         show_codebook(book, f"Codebook of {', '.join(sites)}", to)
-        for line in [*(f"Note: {note}" for note in notes), DISCLOSED]:
-            to.print(line)
+        to.print(*(f"Note: {note}" for note in notes), DISCLOSED)
     return book, notes
 
 
@@ -193,14 +187,10 @@ def show_book(
     Examples:
         pace codebook show codebook.toml
     """
-    from pace import tables
-    from pace.io import plain_record
-
-    book = load_book(file, tables.Codebook)
+    book = load_book(file, pace.tables.Codebook)
     facts = plain_record(book) | {"features": list(book.features)}
-    console.answer(
-        facts, lambda: show_codebook(book, str(file), console.console()), as_json=as_json
-    )
+    show = partial(show_codebook, book, str(file), console.console())
+    console.answer(facts, show, as_json=as_json)
 
 
 def codebook_of(job: Job) -> Codebook:
@@ -218,50 +208,52 @@ def import_for(
     to: Console,
 ) -> None:
     """Make a site's graph of its tables of nodes and edges, where they are given."""
-    from pace.datasets import file
-    from pace.tables import ColumnMapping, Columns, import_graph, read_columns
-
     nodes, edges = tables
     if not (nodes or edges or mapping):
         return
     if nodes is None or edges is None or graph is None:
         raise SettingError("to make a graph of tables, name it and give both --nodes and --edges")
-    columns = Columns(mapping=read_columns(mapping, ColumnMapping) if mapping else None)
-    imported = import_graph(nodes, edges, columns, graph.stem, codebook_of(job))
-    file.write_graph(graph, imported.dataset)
+    book = codebook_of(job)
+    imported = pace.tables.import_graph(nodes, edges, columns(mapping=mapping), graph.stem, book)
+    pace.datasets.file.write_graph(graph, imported.dataset)
     tell(imported, to)
     to.print(f"Written: {graph}")
 
 
+def columns(
+    *, mapping: Path | ColumnMapping | None, known: Path | None = None, **named: Any
+) -> Columns:
+    """Which columns of tables mean what; a mapping and an earlier graph are read from their files."""
+    if isinstance(mapping, Path):
+        mapping = pace.tables.read_columns(mapping, pace.tables.ColumnMapping)
+    earlier = known and pace.datasets.read_graph(known)
+    return pace.tables.Columns(mapping=mapping, known=earlier, **named)
+
+
 def load_book(file: Path, *kinds: Any) -> Any:
     """The codebook of a job, or what is in a file of one of these kinds."""
-    from pace.jobs import JOB_SUFFIX, read_job
-    from pace.tables import read_columns
-
-    is_job = file.suffix == JOB_SUFFIX
-    return codebook_of(read_job(file)) if is_job else read_columns(file, *kinds)
+    if file.suffix == pace.jobs.JOB_SUFFIX:
+        return codebook_of(pace.jobs.read_job(file))
+    return pace.tables.read_columns(file, *kinds)
 
 
 def show_codebook(book: Codebook, title: str, to: Console) -> None:
     """Print what it is about, and a line for each column."""
-    from pace import tables
-
     facts = {
         "label": f"{book.label}: {', '.join(book.classes)}",
         "id": book.id,
         "features": f"{len(book.features):,} from {len(book.columns):,} columns",
     }
     console.facts(title, facts, to)
-    pace.reports.Table.of("", *tables.codebook_rows(book), words=2, names=2).show(to)
-    for warning in book.warnings:
-        to.print(f"Warning: {warning}", style="yellow")
+    to.print(pace.reports.Table.of("", *pace.tables.codebook_rows(book), words=2, names=2))
+    to.print(*(f"Warning: {warning}" for warning in book.warnings), style="yellow")
 
 
 @graph.command("import")
 def import_(
-    nodes: Annotated[Path, option("Table of nodes: .csv or .parquet.", "FILE")],
-    edges: Annotated[Path, option("Table of edges: columns source, target.", "FILE")],
-    out: Annotated[Path, option("The .graph file to write.", "FILE")],
+    nodes: Annotated[Path, option("Table of nodes: .csv or .parquet.")],
+    edges: Annotated[Path, option("Table of edges: columns source, target.")],
+    out: Annotated[Path, option("The .graph file to write.")],
     label: Annotated[str | None, option("The column with the class, if known.", "COLUMN")] = None,
     features: Annotated[
         str | None, option("Feature columns or prefixes, by commas (default: the rest).", "COLUMNS")
@@ -279,7 +271,7 @@ def import_(
     weight: given.Weight = None,
     directions: given.Directions = None,
     job: Annotated[
-        Path | None, option("A job, or a codebook's own file: it rules the columns.", "FILE")
+        Path | None, option("A job, or a codebook's own file: it rules the columns.")
     ] = None,
     mapping: given.Mapping = None,
     known: given.With = None,
@@ -301,12 +293,10 @@ def import_(
         pace graph import --job study.pace --nodes n.parquet --edges e.parquet --memory 6
         --out mine.graph
     """
-    from pace import tables
-    from pace.datasets import describe_graph, file
-
+    file = pace.datasets.file
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
-    columns = tables.Columns(
+    rules = columns(
         label=label,
         id=id_column,
         features=features,
@@ -317,21 +307,20 @@ def import_(
         strangers=strangers,
         weight=weight,
         directions=directions,
-        known=file.read_graph(known) if known else None,
-        mapping=tables.read_columns(mapping, tables.ColumnMapping) if mapping else None,
+        known=known,
+        mapping=mapping,
     )
-    book = load_book(job, tables.Codebook) if job else None
+    book = load_book(job, pace.tables.Codebook) if job else None
     if memory is not None:
-        import torch
-
-        torch.set_num_threads(1)  # a second one mostly waits for the first
-        facts = tables.StreamedTables(nodes, edges, columns, book).write(out, round(memory * 1e9))
+        given.one_thread()
+        streamed = pace.tables.StreamedTables(nodes, edges, rules, book)
+        facts = streamed.write(out, round(memory * 1e9))
         lines = [f"{name}: {fact}" for name, fact in facts.items()]
         console.answer(facts, *lines, f"Written: {out}", as_json=as_json)
         return
-    imported = tables.import_graph(nodes, edges, columns, out.stem, book)
+    imported = pace.tables.import_graph(nodes, edges, rules, out.stem, book)
     file.write_graph(out, imported.dataset)
-    facts = describe_graph(imported.dataset)
+    facts = pace.datasets.describe_graph(imported.dataset)
     parts = (lambda: show_facts(facts), lambda: tell(imported, console.console()))
     console.answer(facts | imported.remarks(), *parts, f"Written: {out}", as_json=as_json)
 
@@ -347,30 +336,25 @@ def show(
     Examples:
         pace graph show mine.graph
     """
-    from pace.datasets import describe_graph
-
-    facts = describe_graph(pace.load(graph, data_root))
+    facts = pace.datasets.describe_graph(pace.load(graph, data_root))
     console.answer(facts, lambda: show_facts(facts), as_json=as_json)
 
 
 def tell(imported: Imported, to: Console) -> None:
     """Print what was done on the way, and what will mislead if it is left so."""
-    for note in (*imported.notes, *map(str, imported.changes)):
-        to.print(f"Note: {note}")
-    for warning in imported.warnings:
-        to.print(f"Warning: {warning}", style="yellow")
+    to.print(*(f"Note: {note}" for note in (*imported.notes, *imported.changes)))
+    to.print(*(f"Warning: {warning}" for warning in imported.warnings), style="yellow")
 
 
 def show_facts(facts: dict[str, Any]) -> None:
     """Print the facts for people, within 80 columns."""
-    from pace import tables
-
-    first = f": {tables.listed(facts['feature_names'])}" if facts["feature_names"] else ""
+    listed = pace.tables.listed
+    first = f": {listed(facts['feature_names'])}" if facts["feature_names"] else ""
     kind = ", with directions" * facts["directed"] + ", weighted" * facts["weighted"]
 
     def counted(kind: str, absent: str) -> str:
         counts = [f"{name} {count:,}" for name, count in (facts[kind] or {}).items()]
-        return f"{len(counts)}: {tables.listed(counts, LISTED)}" if counts else absent
+        return f"{len(counts)}: {listed(counts, LISTED)}" if counts else absent
 
     lines = {
         "nodes": "{nodes:,} ({isolated:,} without an edge)".format_map(facts),
@@ -389,7 +373,7 @@ def rows(
     job_file: given.Job_file,
     graph: Annotated[Path, argument("Your own .graph file.")],
     out: Annotated[Path, option("The folder of Parquet files to write.", "FOLDER")],
-    kept: Annotated[Path | None, option("What `pace client fit` kept.", "FILE")] = None,
+    kept: Annotated[Path | None, option("What `pace client fit` kept.")] = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -401,14 +385,11 @@ def rows(
     Examples:
         pace rows job.pace mine.graph --out mine.rows
     """
-    from pace.jobs import read_job
-    from pace.runtimes.files import load_site, read_kept, write_rows
-
-    job = read_job(job_file)
-    site = load_site(graph, job)
-    local = None if kept is None else read_kept(kept, job).kept.local
-    columns, count = write_rows(out, site, job, local)
-    facts = {"folder": str(out), "rows": site.graph.nodes, "files": count, "maps": columns}
-    told = f"{site.graph.nodes:,} rows of {', '.join(columns)}."
+    job = pace.jobs.read_job(job_file)
+    site = pace.files.load_site(graph, job)
+    local = None if kept is None else pace.files.read_kept(kept, job).kept.local
+    maps, count = pace.files.write_rows(out, site, job, local)
+    facts = {"folder": str(out), "rows": site.graph.nodes, "files": count, "maps": maps}
+    told = f"{site.graph.nodes:,} rows of {', '.join(maps)}."
     written = f"Written: {out} ({console.many(count, 'file')}; as private as the graph)"
     console.answer(facts, told, written, as_json=as_json)

@@ -73,21 +73,18 @@ def written(key: str, value: Any) -> str:
 def settings_of(factory: Callable[..., Any], common: Collection[str] = ()) -> dict[str, Setting]:
     """The settings of a class, a function or a variant of one, in order; `common` are none."""
     kind = factory.func if isinstance(factory, partial) else factory
-    fixed = factory.keywords if isinstance(factory, partial) else {}
-    defaults: dict[str, Any] = {}
-    if is_dataclass(kind) or inspect.isfunction(kind):
-        for name, parameter in inspect.signature(kind).parameters.items():
-            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                given = parameter.default is not parameter.empty
-                defaults[name] = parameter.default if given else MISSING
+    if not (is_dataclass(kind) or inspect.isfunction(kind)):
+        return {}
     try:
         hints = get_type_hints(kind)
     except (NameError, TypeError):  # a name that is imported for type checkers only
         hints = {}
     return {
-        name: Setting(name, hints.get(name), fixed.get(name, default))
-        for name, default in defaults.items()
-        if name not in common
+        name: Setting(
+            name, hints.get(name), MISSING if part.default is part.empty else part.default
+        )
+        for name, part in inspect.signature(factory).parameters.items()
+        if name not in common and part.kind in (part.POSITIONAL_OR_KEYWORD, part.KEYWORD_ONLY)
     }
 
 

@@ -67,7 +67,7 @@ def console(*, stderr: bool = False, plain: bool = False) -> Console:
         """Prints each text as one line that does nothing (see `pace.io.text`), and tables of ours."""
 
         def print(self, *parts: Any, **named: Any) -> None:
-            for part in parts or ("",):
+            for part in parts:
                 if hasattr(part, "show"):
                     part.show(self)
                 else:

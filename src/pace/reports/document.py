@@ -100,22 +100,20 @@ class Reliability(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One line of a chart of changes; values are from 0 to 1."""
+    """One client's line of a chart of changes; values are from 0 to 1."""
 
     name: str
     before: float
     after: float
-    share: float | None = None  # a bar beside it
+    alpha: float  # a bar beside it
 
 
 class Changes(NamedTuple):
-    """Before and after, a line each, on one axis; a share beside each where there is one."""
+    """Local and what was adopted, a line a client, on one axis; α beside each."""
 
     caption: str
-    heads: tuple[str, str, str]  # what the lines are, what before and after are called
     rows: tuple[Change, ...]
-    share: str = ""  # what the bar beside it is
-    note: str = ""
+    note: str
 
 
 class Beside(NamedTuple):

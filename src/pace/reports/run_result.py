@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic, console, drawn, many, plain_record, read_record, record_key, untrusted
+from pace.io import atomic, console, drawn, many, plain_record, record_key, records, untrusted
 from pace.registry import installed
 from pace.reports import run_views
 from pace.reports.document import render_page
@@ -188,16 +188,9 @@ class RunResult:
             FileError: there is none, or it is damaged.
         """
         path = Path(folder) / NAME
-        try:
+        if not path.exists():
+            raise FileError(f"{path} not found: name a folder that `pace run --out` has written")
+        with records.reading(path, "not a result of `pace run`", "run it again"):
             content = untrusted.json(untrusted.read(path, LARGEST))
             trials = tuple(Trial.of(trial) for trial in content["trials"])
-            return cls(read_record(RunSettings, content), trials)
-        except FileNotFoundError:
-            raise FileError(
-                f"{path} not found: name a folder that `pace run --out` has written"
-            ) from None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            reason = str(error) if isinstance(error, ValueError) else repr(error)
-            raise FileError(
-                f"{path} is not a result of `pace run` ({reason}): run it again"
-            ) from None
+            return cls(records.read_record(RunSettings, content), trials)

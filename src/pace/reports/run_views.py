@@ -212,13 +212,11 @@ def _changes(run: RunResult, method: str) -> page.Changes:
             fmean(accuracy(trial.counts[reading][client]) for trial in trials)
             for reading in ("local", "adopted")
         )
-        share = fmean(trial.alphas[client] for trial in trials)
-        rows.append(page.Change(str(client), before, after, share))
+        alpha = fmean(trial.alphas[client] for trial in trials)
+        rows.append(page.Change(str(client), before, after, alpha))
     return page.Changes(
         f"Accuracy on each client's test nodes, in percent: {method}",
-        ("Client", "Local", "Adopted"),
         tuple(rows),
-        "α",
         f"Means over {many(len(trials), 'seed')}. α is the weight of what came back: 0 keeps Local.",
     )
 
