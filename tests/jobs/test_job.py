@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.errors import FileError, OtherJobError, SettingError
-from pace.io import dump_toml
+from pace.io import records
 from pace.jobs.disclosure import disclosure
 from pace.jobs.explain import job_facts
 from pace.jobs.job import Job, digest, read_job, render_job, write_job
@@ -202,7 +202,9 @@ def test_a_job_of_a_newer_pace_says_to_update(tmp_path: Path) -> None:
     path = tmp_path / "job.pace"
     for change in ({"format": "pace-job-2"}, {"weather": "fine"}):
         content = {**change, **job().content, **change}
-        path.write_text(dump_toml({**content, "signed-off": {"sha256": digest(content)}}, {}))
+        path.write_text(
+            records.dump_toml({**content, "signed-off": {"sha256": digest(content)}}, {})
+        )
         with pytest.raises((FileError, SettingError), match=r"newer PACE.*pip install --upgrade"):
             read_job(path)
     path.write_text(render_job(job()).replace('"pace-job-1"', '"pace-graph-2"'))

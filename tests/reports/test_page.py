@@ -15,8 +15,6 @@ from pace.methods import make
 from pace.models.gcn import GCN
 from pace.reports import (
     Beside,
-    Change,
-    Changes,
     Choice,
     Code,
     Column,
@@ -35,6 +33,7 @@ from pace.reports import (
     Value,
     render_page,
 )
+from pace.reports.document import Change, Changes
 from pace.reports.run_result import RunResult
 from pace.reports.run_views import ranked, run_document, verdict
 from pace.reports.trial import Trial

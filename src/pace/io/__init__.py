@@ -2,24 +2,13 @@
 
 from pace.io import atomic, plugins, records, terminal, untrusted
 from pace.io.atomic import state_folder
-from pace.io.plugins import (
-    ENVIRONMENT,
-    allow,
-    allowed,
-    check_code,
-    code_digest,
-    is_code_name,
-    load_code,
-)
+from pace.io.plugins import ENVIRONMENT, allow, allowed
 from pace.io.records import (
     OPTIONAL,
-    REST,
     UPDATE,
-    dump_toml,
     load_record,
     load_toml,
     optional,
-    other_format,
     plain_record,
     read_record,
     record_key,
@@ -33,6 +22,6 @@ from pace.io.settings import (
     typed,
     written,
 )
-from pace.io.terminal import WIDTH, coloured, console, drawn, many, rule, say
+from pace.io.terminal import coloured, console, drawn, many, rule, say
 from pace.io.text import FORMULA, NUMBER, Medium, one_line, shown
 from pace.io.untrusted import open_regular, read_head, size_of

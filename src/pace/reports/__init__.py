@@ -4,8 +4,6 @@ from pace.reports import run_views
 from pace.reports.document import (
     Beside,
     Block,
-    Change,
-    Changes,
     Choice,
     Code,
     Confusion,

@@ -61,16 +61,12 @@ def score_table(results: Sequence[Summary], title: str, gates: Mapping[str, str]
     marks = {score: ranked([row.spreads[score].mean for row in rows]) for score in scores}
     values = []
     for line, row in enumerate(rows):
+        gate = gates.get(row.method, "its gate")
+        reading = READING.get(row.reading, GATES.get(gate, f"α by {gate}"))
         spreads = [(row.spreads[score], marks[score][line]) for score in scores]
         shown = (Value(percent(spread), spread.mean, mark) for spread, mark in spreads)
-        values.append((*row_names(row, gates), *shown))
+        values.append((Value(row.method, row.method), Value(reading, reading), *shown))
     return Table(title, (*NAMES, *map(Column, scores.values())), tuple(values), NOTE, names=2)
-
-
-def row_names(row: Summary, gates: Mapping[str, str]) -> tuple[Value, Value]:
-    gate = gates.get(row.method, "its gate")
-    reading = READING.get(row.reading, GATES.get(gate, f"α by {gate}"))
-    return Value(row.method, row.method), Value(reading, reading)
 
 
 def percent(spread: Spread) -> str:
@@ -118,27 +114,26 @@ def bars(shares: Sequence[float]) -> str:
     return " ".join(groups) + ("…" if len(shares) > MOST else "")
 
 
-def by_accuracy(run: RunResult) -> list[Summary]:
-    """What receivers adopted, by the methods that exchange anything, the most accurate first."""
+def by_accuracy(run: RunResult) -> list[tuple[Summary, float, float]]:
+    """What receivers adopted of each method that exchanges anything, the most accurate first.
+
+    Beside it the accuracies of its Local and of what was adopted, in percent.
+    """
+    percents = {(r.method, r.reading): 100 * r.spreads["accuracy"].mean for r in run.summary}
     adopted = [row for row in run.summary if row.reading == "adopted"]
-    return sorted(adopted, key=lambda row: -row.spreads["accuracy"].mean)
-
-
-def local_and_adopted(run: RunResult, method: str) -> tuple[float, float]:
-    """Accuracies in percent."""
-    rows = {row.reading: row.spreads["accuracy"] for row in run.summary if row.method == method}
-    return 100 * rows["local"].mean, 100 * rows["adopted"].mean
+    rows = [(r, percents[r.method, "local"], percents[r.method, "adopted"]) for r in adopted]
+    return sorted(rows, key=lambda row: -row[2])
 
 
 def verdict(run: RunResult) -> str:
     """One sentence on what the receivers of the most accurate method decided."""
-    if not (adopted := by_accuracy(run)):
+    if not (ranking := by_accuracy(run)):
         return ""
-    name, spreads = adopted[0].method, adopted[0].spreads
-    before, after = local_and_adopted(run, name)
-    most = f"is the most accurate of {len(adopted)} methods and " if adopted[1:] else ""
+    best, before, after = ranking[0]
+    spreads = best.spreads
+    most = f"is the most accurate of {len(ranking)} methods and " if ranking[1:] else ""
     return (
-        f"{name} {most}changes its Local's accuracy by {after - before:+.2f} points; receivers "
+        f"{best.method} {most}changes its Local's accuracy by {after - before:+.2f} points; receivers "
         f"gave what came back a mean weight of {spreads['alpha'].mean:.2f}, and "
         f"{100 * spreads['kept_local'].mean:.0f}% of them kept Local as it was."
     )
@@ -173,7 +168,7 @@ def draw_run(run: RunResult) -> Figure:
 
 
 def run_document(run: RunResult) -> Document:
-    charts = [_changes(run, row.method) for row in by_accuracy(run)]
+    charts = [_changes(run, row.method) for row, _, _ in by_accuracy(run)]
     folded = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
     clients: tuple[Block, ...] = (*charts[:1], *folded)
     adoption = adoption_table(run.trials, seconds=True)
@@ -192,8 +187,7 @@ def run_document(run: RunResult) -> Document:
 
 
 def _headline(run: RunResult) -> Iterable[tuple[str, str]]:
-    for row in by_accuracy(run)[:1]:
-        before, after = local_and_adopted(run, row.method)
+    for row, before, after in by_accuracy(run)[:1]:
         yield f"{before:.2f} %", "accuracy of its Local"
         yield f"{after:.2f} %", f"accuracy with {row.method}"
         yield f"{after - before:+.2f}", f"points {'gained' if after >= before else 'lost'}"
