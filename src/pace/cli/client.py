@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from operator import ne
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +19,6 @@ from pace.cli.tables import codebook_of, columns, import_for, tell
 from pace.errors import FileError, SettingError
 from pace.io import plain_record, shown, untrusted
 from pace.io import terminal as console
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Model_folder = Annotated[Path, argument("A model folder.")]
 Any_graph = Annotated[Path | None, argument("Any .graph file with the same features.")]
@@ -187,7 +184,7 @@ def site_of(
     raise SettingError("give a .graph file, or --rows with a folder of Parquet files")
 
 
-def show_egress(report: pace.files.Egress, upload: Path, to: Console) -> None:
+def show_egress(report: pace.files.Egress, upload: Path, to: console.Console) -> None:
     """What will leave the site and to whom, in plain words and bytes, and what attacks learn from it."""
     sent, risk, told = report.disclosed, report.seen, "could not be asked"
     if risk is not None and risk.auc is not None:
@@ -333,7 +330,7 @@ def withdraw_upload(
     )
 
 
-def show_scores(scores: pace.files.MaskScores, to: Console) -> None:
+def show_scores(scores: pace.files.MaskScores, to: console.Console) -> None:
     table = pace.files.score_table(f"{scores.mask}: {scores.nodes:,} nodes", scores)
     to.print(table, *filter(None, [table.note]))
 

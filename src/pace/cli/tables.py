@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,12 +15,6 @@ from pace.cli.given import argument, option
 from pace.errors import SettingError
 from pace.io import plain_record
 from pace.io import terminal as console
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from pace.jobs import Job
-    from pace.tables import Codebook, ColumnMapping, Columns, Imported
 
 LISTED = 20  # classes or clients shown
 COLUMNS_SUFFIX = ".columns.toml"
@@ -109,7 +103,7 @@ def propose(
 
 def mapping_for(
     nodes: Path, label: str, id_column: str | None, mapping: Path | None, like: list[Path]
-) -> tuple[ColumnMapping | None, list[str]]:
+) -> tuple[pace.tables.ColumnMapping | None, list[str]]:
     """The mapping of a file, or one that is proposed and written there; and what to say about it."""
     tables = pace.tables
     if mapping is None:
@@ -152,8 +146,8 @@ def merge(
 
 
 def merge_files(
-    files: Sequence[Path], to: Console | None, classes: Sequence[str] = ()
-) -> tuple[Codebook, list[str]]:
+    files: Sequence[Path], to: console.Console | None, classes: Sequence[str] = ()
+) -> tuple[pace.tables.Codebook, list[str]]:
     """The codebook of what each site's `propose` wrote, printed; and notes on it."""
     sites = {}
     for path in files:
@@ -168,7 +162,7 @@ def merge_files(
     return book, notes
 
 
-def merge_folder(folder: Path, to: Console) -> Codebook:
+def merge_folder(folder: Path, to: console.Console) -> pace.tables.Codebook:
     """The codebook of all descriptions in a folder, printed."""
     if not (files := sorted(folder.glob(f"*{COLUMNS_SUFFIX}"))):
         wanted = f"north{COLUMNS_SUFFIX}, which `pace codebook propose` writes"
@@ -193,7 +187,7 @@ def show_book(
     console.answer(facts, show, as_json=as_json)
 
 
-def codebook_of(job: Job) -> Codebook:
+def codebook_of(job: pace.jobs.Job) -> pace.tables.Codebook:
     """The codebook by which tables are read."""
     if job.codebook is None:
         raise SettingError("the job has no codebook to read tables by: `pace new --codebook`")
@@ -201,11 +195,11 @@ def codebook_of(job: Job) -> Codebook:
 
 
 def import_for(
-    job: Job,
+    job: pace.jobs.Job,
     graph: Path | None,
     tables: tuple[Path | None, Path | None],
     mapping: Path | None,
-    to: Console,
+    to: console.Console,
 ) -> None:
     """Make a site's graph of its tables of nodes and edges, where they are given."""
     nodes, edges = tables
@@ -221,12 +215,12 @@ def import_for(
 
 
 def columns(
-    *, mapping: Path | ColumnMapping | None, known: Path | None = None, **named: Any
-) -> Columns:
+    *, mapping: Path | pace.tables.ColumnMapping | None, known: Path | None = None, **named: Any
+) -> pace.tables.Columns:
     """Which columns of tables mean what; a mapping and an earlier graph are read from their files."""
     if isinstance(mapping, Path):
         mapping = pace.tables.read_columns(mapping, pace.tables.ColumnMapping)
-    earlier = known and pace.datasets.read_graph(known)
+    earlier = pace.datasets.read_graph(known) if known else None
     return pace.tables.Columns(mapping=mapping, known=earlier, **named)
 
 
@@ -237,7 +231,7 @@ def load_book(file: Path, *kinds: Any) -> Any:
     return pace.tables.read_columns(file, *kinds)
 
 
-def show_codebook(book: Codebook, title: str, to: Console) -> None:
+def show_codebook(book: pace.tables.Codebook, title: str, to: console.Console) -> None:
     """Print what it is about, and a line for each column."""
     facts = {
         "label": f"{book.label}: {', '.join(book.classes)}",
@@ -340,7 +334,7 @@ def show(
     console.answer(facts, lambda: show_facts(facts), as_json=as_json)
 
 
-def tell(imported: Imported, to: Console) -> None:
+def tell(imported: pace.tables.Imported, to: console.Console) -> None:
     """Print what was done on the way, and what will mislead if it is left so."""
     to.print(*(f"Note: {note}" for note in (*imported.notes, *imported.changes)))
     to.print(*(f"Warning: {warning}" for warning in imported.warnings), style="yellow")
