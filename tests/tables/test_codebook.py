@@ -373,7 +373,7 @@ def test_the_commands(tmp_path: Path, pace: Preloaded) -> None:
     assert "6 columns" not in done.out
     assert "5 columns become 8 features" not in done.err
     assert done.code == 0, done.err
-    done = pace("codebook", "show", "study.pace", cwd=tmp_path)
+    done = pace("show", "study.pace", cwd=tmp_path)
     assert "8 from 4 columns" in done.out
     graphs = []
     for name in ("nord", "süd"):

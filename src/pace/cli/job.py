@@ -13,7 +13,7 @@ import typer
 import pace
 from pace.cli import given
 from pace.cli.given import argument, option
-from pace.cli.tables import COLUMNS_SUFFIX, merge_folder
+from pace.cli.tables import COLUMNS_SUFFIX, merge_folder, show_codebook
 from pace.errors import SettingError
 from pace.io import split_settings
 from pace.io import terminal as console
@@ -79,7 +79,7 @@ def new(
         if codebook is not None and codebook.is_dir():
             members, server_key = senders(codebook, job, server_key)
             participant = participant or members
-        names, sizes, book = nodes_of(like, codebook, (features, classes), as_json=as_json)
+        names, sizes, book = nodes_of(like, codebook, (features, classes))
         method_name, method_settings = method_of(method or proposed, rank or str(pace.methods.RANK))
         participants, keys, sealing = keys_of(participant or [], server_key, sealed=sealed)
         if seed is None:  # with another sealed job's start, sums of both could be compared
@@ -230,11 +230,11 @@ def written(value: object) -> str:
 
 
 def tell(job: pace.jobs.Job) -> None:
-    """Print a job, and warnings of its codebook."""
+    """Print a job, and its codebook."""
     to = console.console()
     console.facts(f"Job {job.name}", pace.jobs.explain.job_facts(job), to)
-    warnings = job.codebook.warnings if job.codebook else ()
-    to.print(*(f"Warning, of the codebook: {warning}" for warning in warnings), style="yellow")
+    if job.codebook is not None:
+        show_codebook(job.codebook, to)
 
 
 def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str], Path | None]:
@@ -251,11 +251,7 @@ def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str]
 
 
 def nodes_of(
-    like: Path | None,
-    codebook: Path | None,
-    numbers: tuple[int | None, int | None],
-    *,
-    as_json: bool,
+    like: Path | None, codebook: Path | None, numbers: tuple[int | None, int | None]
 ) -> tuple[pace.datasets.Names, tuple[int, int], pace.tables.Codebook | None]:
     """The names and numbers of features and classes, from the one option that says them."""
     features, classes = numbers
@@ -264,7 +260,7 @@ def nodes_of(
         return dataset.names, (dataset.graph.features, dataset.classes), None
     if codebook and not (like or features or classes):
         if codebook.is_dir():
-            book = merge_folder(codebook, console.console(stderr=as_json))
+            book = merge_folder(codebook)
         else:
             book = pace.tables.read_columns(codebook, pace.tables.Codebook)
         names = pace.datasets.Names(book.classes, book.features)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -137,54 +136,37 @@ def merge(
         pace codebook merge north.columns.toml south.columns.toml west.columns.toml
         --out codebook.toml
     """
-    to = None if as_json else console.console()
-    book, notes = merge_files(proposals, to, given.words(classes))
+    book, notes = merge_files(proposals, given.words(classes))
     pace.tables.write_columns(out, book)
-    facts = {"features": list(book.features), "notes": notes, "file": str(out)}
-    written = f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})"
-    console.answer(plain_record(book) | facts, written, as_json=as_json)
+    console.answer(
+        plain_record(book) | {"features": book.features, "notes": notes, "file": str(out)},
+        lambda: show_codebook(book, console.console(), notes),
+        f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})",
+        as_json=as_json,
+    )
 
 
 def merge_files(
-    files: Sequence[Path], to: console.Console | None, classes: Sequence[str] = ()
+    files: Sequence[Path], classes: Sequence[str] = ()
 ) -> tuple[pace.tables.Codebook, list[str]]:
-    """The codebook of what each site's `propose` wrote, printed; and notes on it."""
+    """The codebook of what each site's `propose` wrote, and notes on it."""
     sites = {}
     for path in files:
         name = path.name.removesuffix(".toml").removesuffix(".columns")
         if name in sites:
             raise SettingError(f"two files are called {path.name}: give each site's its own name")
         sites[name] = pace.tables.read_columns(path, pace.tables.Proposal)
-    book, notes = pace.tables.merge_proposals(sites, classes=classes)
-    if to is not None:
-        show_codebook(book, f"Codebook of {', '.join(sites)}", to)
-        to.print(*(f"Note: {note}" for note in notes), DISCLOSED)
-    return book, notes
+    return pace.tables.merge_proposals(sites, classes=classes)
 
 
-def merge_folder(folder: Path, to: console.Console) -> pace.tables.Codebook:
-    """The codebook of all descriptions in a folder, printed."""
+def merge_folder(folder: Path) -> pace.tables.Codebook:
+    """The codebook of all descriptions in a folder; notes on it are told on stderr."""
     if not (files := sorted(folder.glob(f"*{COLUMNS_SUFFIX}"))):
         wanted = f"north{COLUMNS_SUFFIX}, which `pace codebook propose` writes"
         raise SettingError(f"{folder} holds no file such as {wanted}")
-    return merge_files(files, to)[0]
-
-
-@codebook.command("show")
-def show_book(
-    file: Annotated[Path, argument("A codebook, or a job that has one.")],
-    allow: given.Allow = None,
-    as_json: given.As_json = False,
-) -> None:
-    """Show a codebook, checked: which columns become which features.
-
-    Examples:
-        pace codebook show codebook.toml
-    """
-    book = load_book(file, pace.tables.Codebook)
-    facts = plain_record(book) | {"features": list(book.features)}
-    show = partial(show_codebook, book, str(file), console.console())
-    console.answer(facts, show, as_json=as_json)
+    book, notes = merge_files(files)
+    console.console(stderr=True).print(*(f"Note: {note}" for note in notes))
+    return book
 
 
 def codebook_of(job: pace.jobs.Job) -> pace.tables.Codebook:
@@ -231,16 +213,19 @@ def load_book(file: Path, *kinds: Any) -> Any:
     return pace.tables.read_columns(file, *kinds)
 
 
-def show_codebook(book: pace.tables.Codebook, title: str, to: console.Console) -> None:
-    """Print what it is about, and a line for each column."""
+def show_codebook(
+    book: pace.tables.Codebook, to: console.Console, notes: Sequence[str] = ()
+) -> None:
+    """Print what it is about, a line for each column, and what looked wrong."""
     facts = {
         "label": f"{book.label}: {', '.join(book.classes)}",
         "id": book.id,
         "features": f"{len(book.features):,} from {len(book.columns):,} columns",
     }
-    console.facts(title, facts, to)
+    console.facts("Codebook", facts, to)
     to.print(pace.reports.Table.of("", *pace.tables.codebook_rows(book), words=2, names=2))
     to.print(*(f"Warning: {warning}" for warning in book.warnings), style="yellow")
+    to.print(*(f"Note: {note}" for note in notes), DISCLOSED)
 
 
 @graph.command("import")

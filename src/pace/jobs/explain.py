@@ -97,8 +97,8 @@ def job_facts(job: Job) -> dict[str, str]:
         facts["names"] = "; ".join(lists)
     if book is not None:
         facts["codebook"] = (
-            f"{len(book.columns):,} columns become {len(book.features):,} features; `pace codebook "
-            "show` lists it, `pace graph import --job` applies it"
+            f"{len(book.columns):,} columns become {len(book.features):,} features; `pace graph "
+            "import --job` applies it"
         )
     return facts
 
