@@ -29,17 +29,17 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_430,
+    "cli": 2_340,
     "datasets": 1_365,
     "export": 140,
     "gates": 470,
-    "io": 1_190,
+    "io": 1_185,
     "jobs": 1_903,
     "merging": 950,
     "methods": 1_115,
     "models": 2_290,
     "protocol": 1_708,
-    "reports": 1_150,
+    "reports": 1_145,
     "runtimes": 3_270,
     "tables": 2_980,
     "training": 710,
