@@ -185,3 +185,23 @@ def test_a_missing_extra_is_named_before_anything_is_computed(
     monkeypatch.setattr(given, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"needs matplotlib: pip install 'pace-fgl\[report\]'"):
         given.need("pace reproduce", "pace-fgl[report]", "matplotlib")
+
+
+def test_participants_are_listed_by_name_or_by_key(tmp_path: Path) -> None:
+    from pace.cli import job
+    from pace.errors import SettingError
+    from pace.jobs import signatures
+
+    key = signatures.new_keys(tmp_path / "east.key", tmp_path / "east.pub")
+    public = str(tmp_path / "east.pub")
+    assert job.keys_of(["north, ", f"up={public},{public}"], None, sealed=False) == (
+        ("north", "up", "east"),
+        {"up": key, "east": key},
+        {},
+    )
+    assert job.edition_changes(None, [], None) is None
+    changes = job.edition_changes([public], ["south"], None)
+    assert changes is not None
+    assert (changes.added, changes.removed) == ({"east": key}, ["south"])
+    with pytest.raises(SettingError, match=r"--add is west, expected NAME\.pub, or NAME=KEY"):
+        job.edition_changes([f"{public},west"], None, None)
