@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any
+from functools import cache
 
-import numpy as np
 import pandas as pd
 
 from pace.reports import Table, Value
-from pace_study.records import title
-from pace_study.scores import SETTING, Harm, interval, of_part, t_interval
+from pace_study.comparisons import SIZES, Harm, by_setting
+from pace_study.scores import of_part
 from pace_study.study import (
     CITATION,
     DUO,
@@ -44,98 +42,67 @@ LINE: Columns = (
 ELSEWHERE_LINE: Columns = (
     ("Graph", "setting", ""), ("Method", "label", ""),
     ("Accuracy", "accuracy", ".2f"), ("− Local", "over_local", POINTS),
-    ("− PACE", "over_pace", POINTS), ("95 %", "interval", ""), ("ROC AUC", "roc_auc", ".2f"),
-    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *SENT,
+    ("− PACE", "over_pace", POINTS), ("95 %", "interval_pace", ""), ("ROC AUC", "roc_auc", ".2f"),
+    ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), *SENT,
 )  # fmt: skip
 METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
 LEVELS = {f"{level:g}": row for level, row in GUARDS.items()}  # from none to strict
 AGAINST: Columns = (
-    ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval", "")
+    ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval_pace", "")
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Beyond:
     """A study's scores and the seeds to read."""
 
     scores: pd.DataFrame
     seeds: Sequence[int]
 
-    def settings(self, row: Row = DUO, homes: Iterable[Part] = HOMES) -> pd.DataFrame:
-        """A row against PACE, in every setting of which both are stored, by the setting's name."""
-        lines = {}
-        for part in homes:
-            ours, pace = (
-                dict(iter(_unseen(of_part(self.scores, part, self.seeds, [each])).groupby(SETTING)))
-                for each in (row, PACE)
-            )
-            for place in product(part.datasets, [part.partition], part.clients):
-                if place in ours and place in pace:
-                    name = f"{title(place[0])}, {place[1]}, C = {place[2]}"
-                    lines[name] = {"setting": name, **_setting(ours[place], pace[place])}
-        return pd.DataFrame.from_dict(lines, orient="index")
+    @cache  # noqa: B019 - as long as the scores
+    def compared(self, homes: Sequence[Part] = HOMES) -> pd.DataFrame:
+        """Every row against PACE, in each setting of which both are stored; bytes in PACE's.
+
+        Without the draws that the closed form was chosen on: those are no confirmation.
+        """
+        trials = pd.concat(of_part(self.scores, part, self.seeds) for part in homes)
+        tuned = trials.dataset.isin(CITATION) & trials.data_seed.isin(TUNING_DRAWS)
+        found = by_setting(trials[~tuned], {"local": LOCAL, "pace": PACE})
+        if found.empty:
+            return pd.DataFrame(columns=["label", "setting"])
+        sizes = found[found.label == PACE.label].set_index("setting")[SIZES]
+        found[SIZES] /= sizes.reindex(found.setting).to_numpy()
+        return found[found.over_pace.notna()].set_index("setting", drop=False)
+
+    def settings(self, row: Row = DUO, homes: Sequence[Part] = HOMES) -> pd.DataFrame:
+        """A row, by the setting's name."""
+        found = self.compared(homes)
+        return found[found.label == row.label]
 
     def lines(self, rows: Iterable[Row] | Mapping[str, Row]) -> pd.DataFrame:
         """Each row over the settings that all rows have; empty unless each has some."""
         named = rows if isinstance(rows, Mapping) else {row.label: row for row in rows}
-        found = {label: self.settings(row) for label, row in named.items()}
+        found = {name: self.settings(row) for name, row in named.items()}
         common = set.intersection(*(set(settings.index) for settings in found.values()))
         if not common:
             return pd.DataFrame()
-        kept = {name: settings[settings.index.isin(common)] for name, settings in found.items()}
-        lines = [{"label": label, **line(settings)} for label, settings in kept.items()]
-        return pd.DataFrame(lines).set_index("label", drop=False)
-
-
-def _unseen(trials: pd.DataFrame) -> pd.DataFrame:
-    """Without the draws that the closed form was chosen on: those are no confirmation."""
-    return trials[~(trials.dataset.isin(CITATION) & trials.data_seed.isin(TUNING_DRAWS))]
-
-
-def _setting(ours: pd.DataFrame, pace: pd.DataFrame) -> dict[str, object]:
-    """Trials of one row and of PACE in one setting; `worst` is the worst receiver's mean gain."""
-    differences = ours.accuracy.to_numpy() - pace.accuracy.to_numpy()
-    draws = ours.data_seed.to_numpy()
-    independent = differences  # by seed on one split, or by draw: seeds of a draw share its split
-    if len(set(draws)) > 1:
-        independent = pd.Series(differences).groupby(draws).mean().to_numpy()
-    low, high = t_interval(independent)
-    gains = np.stack(ours.gains.to_list())  # trial, receiver
-    harm = Harm.of((gains * np.stack(ours.nodes.to_list()) / 100).round())
-    accuracy, over_local = ours.accuracy.mean(), ours.over_local.mean()
-    return {
-        "accuracy": accuracy,
-        "over_pace": differences.mean(),
-        "low": low,
-        "high": high,
-        "interval": interval((low, high), "one seed"),
-        "over_local": over_local,
-        "local": accuracy - over_local,
-        "harm": harm,
-        "harmed": harm.harmed,
-        "worst": gains.mean(0).min(),
-        **{way: ours[way].sum() / pace[way].sum() for way in ("upload", "returned")},
-        "roc_auc": ours.roc_auc.mean(),
-        **ours.iloc[0][[*SETTING, "method"]].to_dict(),
-    }
-
-
-def line(settings: pd.DataFrame) -> dict[str, Any]:
-    """One row over all settings."""
-    harm = Harm.total(settings.harm)
-    return {
-        "settings": len(settings),
-        "over_pace": settings.over_pace.mean(),
-        "over_local": settings.over_local.mean(),
-        "lowest": settings.over_pace.min(),
-        "below_local": settings.over_local.min(),
-        "harm": harm,
-        "harmed": harm.harmed,
-        "receivers": harm.receivers,
-        "worst": settings.worst.min(),
-        "upload": settings.upload.mean(),
-        "returned": settings.returned.mean(),
-    }
+        kept = pd.concat(settings.assign(label=name) for name, settings in found.items())
+        lines = (
+            kept[kept.index.isin(common)]
+            .groupby("label", sort=False)
+            .agg(
+                settings=("setting", "size"),
+                over_pace=("over_pace", "mean"),
+                over_local=("over_local", "mean"),
+                lowest=("over_pace", "min"),
+                below_local=("over_local", "min"),
+                harm=("harm_local", Harm.total),
+                worst=("worst_local", "min"),
+                upload=("upload", "mean"),
+                returned=("returned", "mean"),
+            )
+        )
+        return lines.reset_index().set_index("label", drop=False)
 
 
 # --- what they set out to do --------------------------------------------------------------------
@@ -177,7 +144,7 @@ def duo_aims(study: Beyond) -> list[Aim]:
         ),
         Aim(
             "At most half as many receivers are harmed as by PACE.",
-            new.harmed <= old.harmed / 2,
+            new.harm.harmed <= old.harm.harmed / 2,
             _harm(new, old),
         ),
         Aim(
@@ -212,7 +179,7 @@ def ridge_aims(study: Beyond) -> list[Aim]:
             ),
             Aim(
                 f"{new.name}: at most a third of PACE's harmed receivers.",
-                new.harmed <= old.harmed / 3,
+                new.harm.harmed <= old.harm.harmed / 3,
                 _harm(new, old),
             ),
         ]
@@ -241,10 +208,10 @@ def _harm(new: pd.Series, old: pd.Series) -> str:
 def duo_tables(study: Beyond) -> list[Table]:
     """pace-duo's three tables and its aims."""
     columns = [
-        ("Local", (DUO, "local"), ".2f"), ("PACE", (PACE, "accuracy"), ".2f"),
+        *((row.label, (row, "accuracy"), ".2f") for row in (LOCAL, PACE)),
         *_against(DUO, "pace-duo"),
-        ("Harmed, PACE", (PACE, "harmed"), "d"), ("Harmed, duo", (DUO, "harmed"), "d"),
-        ("Worst, PACE", (PACE, "worst"), POINTS), ("Worst, duo", (DUO, "worst"), POINTS),
+        ("Harmed, PACE", (PACE, "harm_local"), "d"), ("Harmed, duo", (DUO, "harm_local"), "d"),
+        ("Worst, PACE", (PACE, "worst_local"), POINTS), ("Worst, duo", (DUO, "worst_local"), POINTS),
         *((head, (DUO, which), form) for head, which, form in SENT),
     ]  # fmt: skip
     return [
@@ -261,18 +228,18 @@ def ridge_tables(study: Beyond) -> list[Table]:
     """The closed form's tables and aims."""
     every = {"Harmed: PACE": PACE, "duo": DUO, "ridge": RIDGE, "sums": SUMS}
     columns = [
-        ("Local", (RIDGE, "local"), ".2f"),
-        *((row.label, (row, "accuracy"), ".2f") for row in (PACE, DUO)),
+        *((row.label, (row, "accuracy"), ".2f") for row in (LOCAL, PACE, DUO)),
         *_against(RIDGE, "pace-ridge"), *_against(SUMS, "sums"),
-        *((head, (row, "harmed"), "d") for head, row in every.items()),
-        ("Worst, ridge", (RIDGE, "worst"), POINTS), ("Worst, sums", (SUMS, "worst"), POINTS),
+        *((head, (row, "harm_local"), "d") for head, row in every.items()),
+        ("Worst, ridge", (RIDGE, "worst_local"), POINTS),
+        ("Worst, sums", (SUMS, "worst_local"), POINTS),
     ]  # fmt: skip
     first = (("", "label", ""), *LINE)
     return [
         aims_table("What the closed form set out to do", ridge_aims(study)),
         frame_table("Which one to take", study.lines(METHODS), first),
         side_by_side(BY_SETTING, study, columns),
-        side_by_side(BY_DRAW, study, columns, [PARTS["beyond-masks"]]),
+        side_by_side(BY_DRAW, study, columns, (PARTS["beyond-masks"],)),
         elsewhere_table(study),
         frame_table("What each choice is worth", study.lines(REGRESSIONS), first),
     ]
@@ -291,7 +258,7 @@ def _against(row: Row, name: str) -> Columns:
 
 
 def side_by_side(
-    caption: str, study: Beyond, columns: Columns, homes: Sequence[Part] = HOMES
+    caption: str, study: Beyond, columns: Columns, homes: tuple[Part, ...] = HOMES
 ) -> Table:
     """Several methods in one line, setting by setting, where all of them are stored.
 
@@ -305,10 +272,5 @@ def side_by_side(
 
 def elsewhere_table(study: Beyond) -> Table:
     """Twitch's countries and graphs whose neighbours differ, a line for each method."""
-    found = pd.concat(
-        study.settings(row, ELSEWHERE).assign(label=row.label)
-        for row in (LOCAL, PACE, DUO, RIDGE, SUMS)
-    )
-    found = found.loc[found.index[found.label == LOCAL.label]]
     caption = "Seven countries, and graphs whose neighbours differ"
-    return frame_table(caption, found, ELSEWHERE_LINE, names=2)
+    return frame_table(caption, study.compared(ELSEWHERE), ELSEWHERE_LINE, names=2)

@@ -15,9 +15,9 @@ import pandas as pd
 
 from pace.reports import Table
 from pace_study.beyond import Aim
-from pace_study.records import title
+from pace_study.comparisons import MEANS, SIZES, Harm, by_setting
 from pace_study.rounds import ROUNDS
-from pace_study.scores import LEVEL, SETTING, Harm, interval, of_rows, t_interval
+from pace_study.scores import LEVEL, SETTING, of_rows
 from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, TRAINERS, Part, Row, in_order
 from pace_study.tables import BYTES, POINTS, Columns, frame_table
 
@@ -33,10 +33,10 @@ LEADS: tuple[tuple[str, float, float | None], ...] = (  # pace-full's aims: mean
 FEWEST_DRAWS = 3  # of a row that is shown
 SETTING_LINE: Columns = (
     ("Setting", "setting", ""), ("Method", "label", ""), ("Accuracy", "accuracy", ".2f"),
-    ("− Local", "over_local", POINTS), ("95 % by draw", "local_interval", ""),
-    ("− alone", "over_alone", POINTS), ("95 % by draw", "alone_interval", ""),
+    ("− Local", "over_local", POINTS), ("95 % by draw", "interval_local", ""),
+    ("− alone", "over_alone", POINTS), ("95 % by draw", "interval_alone", ""),
     ("Macro-F1", "macro_f1", ".2f"), ("ROC AUC", "roc_auc", ".2f"), ("ECE", "ece", ".3f"),
-    ("Harmed", "local_harm", ""), ("Worst", "worst", POINTS), ("Upload", "upload", BYTES),
+    ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), ("Upload", "upload", BYTES),
     ("Return", "returned", BYTES), ("Rounds", "rounds", "d"), ("Seconds", "seconds", ".2f"),
     ("Membership AUC", "membership", ".2f"), ("Draws", "draws", "d"), ("Labels", "labels", ""),
     ("Trains besides", "trains", ""),
@@ -45,83 +45,45 @@ SUMMARY_LINE: Columns = (
     ("Method", "label", ""), ("Mean rank", "rank", ".2f"), ("Accuracy", "accuracy", ".2f"),
     ("− Local", "over_local", POINTS), ("Lowest − Local", "lowest_local", POINTS),
     ("− alone", "over_alone", POINTS), ("Lowest − alone", "lowest_alone", POINTS),
-    ("ECE", "ece", ".3f"), ("Harmed", "local_harm", ""), ("Harmed against alone", "alone_harm", ""),
+    ("ECE", "ece", ".3f"), ("Harmed", "harm_local", ""), ("Harmed against alone", "harm_alone", ""),
     ("Upload", "upload", BYTES), ("Return", "returned", BYTES), ("Rounds", "rounds", "d"),
     ("Membership AUC", "membership", ".2f"), ("Labels", "labels", ""),
 )  # fmt: skip
-MEANS = ["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]
-TIDY = [*SETTING, "method", "setting", "label", *MEANS, "worst", "upload", "returned", "membership"]
-TIDY += ["draws"]
+TIDY = {  # columns of the file and of the frame
+    **{name: name for name in (*SETTING, "method", "setting", "label", *MEANS)},
+    "worst": "worst_local",
+    **{name: name for name in (*SIZES, "membership", "draws")},
+}
 
 
-def against(
-    name: str, ours: pd.DataFrame, other: pd.DataFrame | None, same: bool
-) -> dict[str, Any]:
-    """Points over another row's trials in one setting, over the draws that both have.
-
-    `worst` is a receiver's mean over draws or, where each draw has receivers of its own, the lowest.
-    """
-    both = ours.index.intersection([] if other is None else other.index)
-    if other is None or both.empty:
-        known: list[Any] = [np.nan] * 4
-    else:
-        mine, theirs = ours.loc[both], other.loc[both]
-        points = mine.accuracy.to_numpy() - theirs.accuracy.to_numpy()
-        nodes = np.stack(mine.hits.to_list()) - np.stack(theirs.hits.to_list())
-        shares = 100 * nodes / np.maximum(np.stack(mine.nodes.to_list()), 1)
-        worst = float(shares.mean(0).min() if same else shares.min())
-        known = [float(points.mean()), interval(t_interval(points)), Harm.of(nodes, same), worst]
-    columns = f"over_{name}", f"{name}_interval", f"{name}_harm", f"{name}_worst"
-    return dict(zip(columns, known, strict=True))
-
-
-def by_setting(
-    scores: pd.DataFrame, rows: Sequence[Row], seeds: Sequence[int], own: bool = False
+def field_settings(
+    scores: pd.DataFrame,
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    told: Mapping[str, float] | None = None,
+    *,
+    own: bool = False,
 ) -> pd.DataFrame:
     """A line for each setting and row of which at least three fresh draws are stored.
 
-    With `own`, methods that are stored beside those of the rows have a row too.
+    `told` is how well uploads tell who was trained on, by method. With `own`, methods that are stored
+    beside those of the rows have a row too.
     """
     here = scores[scores.data_seed.isin(FRESH_DRAWS) & (scores.model == "gcn")]
     here = here[here.seed == in_order(seeds)[0]]
+    # Settings in the order of their cells, partition by partition.
+    here = here.assign(group=here.groupby(["partition", "clients"], sort=False).ngroup())
     if own:
         known = {row.method for row in rows}
         rows = [*rows, *(Row(name, name) for name in here.method.unique() if name not in known)]
-    trials = of_rows(here, rows)
-    lines: list[dict[str, Any]] = []
-    # Settings in the order of their cells, partition by partition.
-    for partition, clients in here.groupby(["partition", "clients"], sort=False).size().index:
-        some = trials[(trials.partition == partition) & (trials.clients == clients)]
-        for _, found in some.groupby("dataset"):
-            by_label = {
-                row.label: draws.set_index("data_seed").sort_index()
-                for row in rows
-                if len(draws := found[found.label == row.label]) >= FEWEST_DRAWS
-            }
-            lines += [_line(label, by_label) for label in by_label]
-    return pd.DataFrame(lines)
-
-
-def _line(label: str, rows: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    ours, first = rows[label], rows[label].iloc[0]
-    same = not first.partition.startswith("dirichlet")  # there each draw has receivers of its own
-    local = against("local", ours, rows.get(LOCAL.label), same)
-    clients = ours.alphas.map(len)
-    return {
-        **first[[*SETTING, "method"]],
-        "setting": f"{title(first.dataset)}, {first.partition}, C = {first.clients}",
-        "label": label,
-        **ours[MEANS].mean(),
-        **local,
-        **against("alone", ours, rows.get(ALONE.label), same),
-        "worst": local["local_worst"],
-        "upload": (ours.upload / clients).mean(),
-        "returned": (ours.returned / clients).mean(),
-        "membership": np.nan,  # of the method; whoever has it fills it in
-        "draws": len(ours),
-        "by_draw": ours.accuracy.to_dict(),
-        **facts(first.method),
-    }
+    trials = of_rows(here, rows).sort_values(["group", "dataset"], kind="stable")
+    drawn = trials.groupby([*SETTING, "label"]).seed.transform("size")
+    found = by_setting(trials[drawn >= FEWEST_DRAWS], {"local": LOCAL, "alone": ALONE})
+    if found.empty:
+        return found
+    return found.assign(membership=found.method.map(told or {})).join(
+        pd.DataFrame(map(facts, found.method))
+    )
 
 
 def ranked(settings: pd.DataFrame, core: Sequence[Row]) -> pd.DataFrame:
@@ -188,8 +150,8 @@ def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
                 **means,
                 "lowest_local": found.over_local.min(),
                 "lowest_alone": found.over_alone.min(),
-                "local_harm": Harm.total(found.local_harm.dropna()),
-                "alone_harm": Harm.total(found.alone_harm.dropna()),
+                "harm_local": Harm.total(found.harm_local.dropna()),
+                "harm_alone": Harm.total(found.harm_alone.dropna()),
             }
         )
     number = here.setting.nunique() if len(here) else 0
@@ -239,10 +201,9 @@ def full_aims(settings: pd.DataFrame) -> list[Aim]:
             measured = f"{mean:+.2f} over {len(ahead)} settings, lowest {low:+.2f} ({where})"
             holds = mean >= least and (lowest is None or low >= lowest)
             aims.append(Aim(statement, bool(holds), measured))
-    harm = Harm.total(full.alone_harm.dropna())
-    share = harm.harmed / max(1, harm.receivers)
+    harmed = Harm.total(full.harm_alone.dropna()).percent
     statement = "pace-full: at most a tenth of receivers harmed against a site alone"
-    aims.append(Aim(statement, share <= 0.1, f"{100 * share:.1f} %"))
+    aims.append(Aim(statement, harmed <= 10, f"{harmed:.1f} %"))
     both = full.ece.notna() & local.ece.reindex(full.index).notna()
     if both.any():
         ours, theirs = full.ece[both].mean(), local.ece[full.index[both]].mean()

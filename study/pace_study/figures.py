@@ -18,7 +18,7 @@ import pandas as pd
 
 from pace.io import atomic
 from pace.merging import RANK
-from pace_study.beyond import LEVELS, Beyond, line
+from pace_study.beyond import LEVELS, Beyond
 from pace_study.records import CITATION_MEAN, measured, title
 from pace_study.scores import of_part, t_interval, win_tie_loss
 from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
@@ -194,16 +194,14 @@ def guard_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figu
     found = study.lines(LEVELS)
     if found.empty:
         return None
-    pace = line(study.settings(PACE))
+    (pace,) = study.lines((PACE,)).itertuples()
     figure, axis = plt.subplots(figsize=(4.6, 3.0))
-    shares = 100 * found.harmed / found.receivers
+    shares = [harm.percent for harm in found.harm]
     axis.plot(shares, found.over_local, "o-", color=ORANGE, label="pace-duo")
-    for level, share in shares.items():
+    for level, *place in zip(found.label, shares, found.over_local, strict=True):
         word = "no guard" if level == "1" else f"level {level}"
-        place = (share, found.over_local[level])
         axis.annotate(word, place, (6, -9), textcoords="offset points", fontsize=8)
-    share = 100 * pace["harmed"] / pace["receivers"]
-    axis.plot(share, pace["over_local"], "D", color=BLUE, label="PACE")
+    axis.plot(pace.harm.percent, pace.over_local, "D", color=BLUE, label="PACE")
     axis.plot(0, 0, "s", color=GREY, label="Local")
     axis.set(xlabel="receivers harmed (%)", ylabel="accuracy over Local (points)")
     axis.legend(frameon=False, loc="lower right")

@@ -52,14 +52,12 @@ class Outcome:
         The field has newcomers too. Empty where it was not asked for.
         """
         every = {"labels": (REFERENCES, LABELS_CORE, False), "field": (FIELD, CORE, True)}
+        told = read_membership(self.folder)
         found = {
-            name: (field.by_setting(self.scores, rows, self.seeds, own=own), core)
+            name: (field.field_settings(self.scores, rows, self.seeds, told, own=own), core)
             for name, (rows, core, own) in every.items()
             if self._asked(name)
         }
-        told = read_membership(self.folder)
-        for settings, _ in found.values():
-            settings["membership"] = settings.method.map(told) if len(settings) else None
         return {name: pair for name, pair in found.items() if len(pair[0])}
 
     def add_membership(self) -> None:
@@ -113,7 +111,10 @@ class Outcome:
             aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
             found = [field.summary_table(settings, core), field.every_table(settings)]
             yield f"{name}.md", tables.markdown(_filled([aims, *found]))
-            yield f"{name}.csv", settings[field.TIDY].to_csv(index=False)
+            yield (
+                f"{name}.csv",
+                settings[list(field.TIDY.values())].to_csv(index=False, header=list(field.TIDY)),
+            )
         if self._asked("models") and len(models.model_scores(self.scores, self.seeds)):
             yield "models.md", models.models_markdown(self.scores, self.seeds)
 

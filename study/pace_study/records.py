@@ -61,28 +61,17 @@ def published() -> pd.DataFrame:
 def measured(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
     """The numbers of a part's table: `NUMBER`, partition, mean and sample standard deviation."""
     found = of_part(scores, part, seeds)
-    groups = found.groupby(["dataset", "clients", "label"], sort=False)
-    parts = [
-        groups[metric].agg(["mean", "std"]).reset_index().assign(metric=metric)
-        for metric in part.metrics
-    ]
+    groups = found.groupby(["dataset", "clients", "label"], sort=False)[list(part.metrics)]
+    tables = [groups.agg(["mean", "std"]).stack(0, future_stack=True)]
     if part.name == "rank" and set(part.datasets) == set(CITATION) == set(found.dataset):
-        first = found[found.seed == part.seeds(seeds)[0]]
-        for metric in ("upload_percent", "downlink_percent"):
-            mean = first.groupby(["clients", "label"], sort=False)[metric].agg(["mean", "size"])
-            mean = mean[mean["size"] == len(CITATION)].reset_index()
-            parts.append(mean.assign(dataset=CITATION_MEAN, metric=metric, std=np.nan))
-    table = pd.concat(parts, ignore_index=True)
-    order = [*part.datasets, *part.clients, *(row.label for row in part.rows), *part.metrics]
-    places = {name: place for place, name in enumerate(order)}
-    table = table.sort_values(
-        ["dataset", "clients", "label", "metric"],
-        key=lambda column: column.map(places).fillna(len(order)),
-        ignore_index=True,
-    )
+        first = found[found.seed == part.seeds(seeds)[0]].assign(dataset=CITATION_MEAN)
+        groups = first.groupby(["dataset", "clients", "label"], sort=False)[list(SHARES[2:])]
+        whole = groups.size() == len(CITATION)
+        tables.append(groups.agg(["mean"])[whole].stack(0, future_stack=True).assign(std=np.nan))
+    table = pd.concat(tables).rename_axis(["dataset", "clients", "method", "metric"]).reset_index()
     table = table.assign(
         table=part.table, dataset=table.dataset.map(title), partition=part.partition
-    ).rename(columns={"label": "method"})
+    )
     return table[["table", "dataset", "method", "metric", "mean", "std", "partition", "clients"]]
 
 

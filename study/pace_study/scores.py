@@ -23,7 +23,6 @@ SETTING = ["dataset", "partition", "clients"]
 COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "over_local", "upload", "returned"]
 COLUMNS += ["ece", "seconds"]
 COLUMNS += ["alphas", "gains", "hits", "nodes"]  # arrays, one number a receiver
-MAJORITY = 0.6  # of the trials: three of five seeds, six of ten draws
 TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
 LEVEL = 0.95
 
@@ -98,7 +97,10 @@ def of_rows(scores: pd.DataFrame, rows: Iterable[Row]) -> pd.DataFrame:
 def of_part(
     scores: pd.DataFrame, part: Part, seeds: Sequence[int], rows: Iterable[Row] | None = None
 ) -> pd.DataFrame:
-    """What a part shows: only rows, on a dataset and number of clients, of which all seeds are there."""
+    """What a part shows: only rows, on a dataset and number of clients, of which all seeds are there.
+
+    By draw and seed, then in the order of the part's datasets and clients.
+    """
     wanted = part.seeds(seeds)
     here = scores[
         (scores.partition == part.partition)
@@ -111,10 +113,10 @@ def of_part(
     found = of_rows(here, part.rows if rows is None else rows)
     whole = found.groupby([*SETTING, "model", "label"]).seed.transform("size")
     found = found[whole == len(wanted) * len(part.data_seeds)]
-    order = {seed: place for place, seed in enumerate(wanted)}
+    order = {name: place for place, name in enumerate([*part.datasets, *wanted])}
     return found.sort_values(
-        ["data_seed", "seed"],
-        key=lambda column: column.map(order) if column.name == "seed" else column,
+        ["data_seed", "seed", "dataset", "clients"],
+        key=lambda column: column.map(order) if column.name in ("dataset", "seed") else column,
         kind="stable",
     )
 
@@ -140,32 +142,6 @@ class Draws:
         return self.mean - half, self.mean + half
 
 
-@dataclass(frozen=True)
-class Harm:
-    """Receivers that lose nodes on at least three of five trials."""
-
-    harmed: int
-    by_more: int  # of them, those that lose more than one node on average
-    receivers: int
-
-    @classmethod
-    def of(cls, nodes: Array, same: bool = True) -> Harm:
-        """From nodes gained (trials, receivers); `same` receivers in every trial, or new ones."""
-        nodes = np.asarray(nodes, dtype=float)
-        if not same:
-            nodes = nodes.reshape(1, -1)
-        lost = (nodes < 0).mean(0) >= MAJORITY
-        return cls(int(lost.sum()), int((lost & (nodes.mean(0) < -1)).sum()), nodes.shape[1])
-
-    @classmethod
-    def total(cls, every: Iterable[Harm]) -> Harm:
-        """Over several settings."""
-        return cls(*map(sum, zip((0, 0, 0), *map(astuple, every), strict=True)))
-
-    def __str__(self) -> str:
-        return f"{self.harmed} of {self.receivers} ({self.by_more})"
-
-
 @cache
 def student_t(count: int) -> float:
     """The quantile of Student's t for so many values."""
@@ -180,12 +156,6 @@ def t_interval(values: Sequence[float] | pd.Series) -> tuple[float, float]:
         return np.nan, np.nan
     half = student_t(len(values)) * float(np.std(values, ddof=1)) / len(values) ** 0.5
     return float(np.mean(values)) - half, float(np.mean(values)) + half
-
-
-def interval(ends: tuple[float, float], single: str = "-") -> str:
-    """`+0.21 to +1.65`; of a single value there is none."""
-    low, high = ends
-    return single if np.isnan(low) else f"{low:+.2f} to {high:+.2f}"
 
 
 def win_tie_loss(differences: Iterable[float]) -> tuple[int, int, int]:

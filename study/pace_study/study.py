@@ -133,12 +133,12 @@ MODEL_ROWS = (LOCAL, CALIBRATED[0], PACE, RAW)
 
 @dataclass(frozen=True)
 class Part:
-    """One table of the paper: its rows on some datasets, under one partition."""
+    """One table of the paper, or a part of our own: rows on some datasets, under one partition."""
 
     name: str
-    table: str  # its name among the published records
-    title: str
     rows: tuple[Row, ...]
+    table: str = ""  # its name among the published records; a part of our own has none
+    title: str = ""
     metrics: tuple[str, ...] = ("accuracy", "weighted_f1")
     datasets: tuple[str, ...] = SIX
     clients: tuple[int, ...] = (10,)
@@ -171,61 +171,36 @@ def in_order(seeds: Iterable[int]) -> list[int]:
 CLOSED = (LOCAL, PACE, DUO, RIDGE, SUMS)  # what is compared beyond the 25 settings
 FAIR = (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE)
 CITATION_ACCURACY: dict[str, Any] = {"metrics": ("accuracy",), "datasets": CITATION}
-METIS: dict[str, Any] = {"datasets": AVAILABLE, "partition": "metis"}
-DIRICHLET: dict[str, Any] = {"datasets": AVAILABLE, "partition": "dirichlet"}
 SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
-TABLES: dict[str, tuple[str, str, tuple[Row, ...], dict[str, Any]]] = {
-    # name: that among the published records, title, rows, what is not as in the main table
-    "main": ("main", "Ten clients, Louvain", MATRIX, {}),
-    "c20": ("full_c20", "Twenty clients, Louvain", MATRIX, {"clients": (20,)}),
-    "c30": ("full_c30", "Thirty clients, Louvain", MATRIX, {"clients": (30,)}),
-    "macro-f1": (
-        *("macro_f1", "Fixed-class macro-F1, Louvain", MATRIX),
-        {"metrics": ("macro_f1",), "clients": MANY},
-    ),
-    "ablation": ("core_ablation", "Component ablation", ABLATION, CITATION_ACCURACY),
-    "resolver": (
-        *("resolver_ablation", "Transport with and without CNLL", RESOLVER),
-        {"clients": MANY},
-    ),
-    "fairness": ("fairness", "The same CNLL for every method", FAIR, {"datasets": CITATION}),
-    "rank": ("rank", "Rank", RANKS, CITATION_ACCURACY),
-    "communication": (
-        *("communication", "Communication and use of the correction", (PACE,)),
-        {"metrics": SHARES},
-    ),
-    "metis": ("metis", "Ten clients, METIS", MATRIX, METIS),
-    "dirichlet": ("dirichlet", "Ten clients, Dirichlet(0.5) label skew", MATRIX, DIRICHLET),
-    "diagnostics": ("", "PACE against Local, seed by seed", (LOCAL, PACE), {}),
-}
-PARTS = {
-    name: Part(name, table, title, rows, **setting)
-    for name, (table, title, rows, setting) in TABLES.items()
-}
+SKEW = "Ten clients, Dirichlet(0.5) label skew"
+PAPER = (
+    Part("main", MATRIX, "main", "Ten clients, Louvain"),
+    Part("c20", MATRIX, "full_c20", "Twenty clients, Louvain", clients=(20,)),
+    Part("c30", MATRIX, "full_c30", "Thirty clients, Louvain", clients=(30,)),
+    Part("macro-f1", MATRIX, "macro_f1", "Fixed-class macro-F1, Louvain", ("macro_f1",), clients=MANY),
+    Part("ablation", ABLATION, "core_ablation", "Component ablation", **CITATION_ACCURACY),
+    Part("resolver", RESOLVER, "resolver_ablation", "Transport with and without CNLL", clients=MANY),
+    Part("fairness", FAIR, "fairness", "The same CNLL for every method", datasets=CITATION),
+    Part("rank", RANKS, "rank", "Rank", **CITATION_ACCURACY),
+    Part("communication", (PACE,), "communication", "Communication and use of the correction", SHARES),
+    Part("metis", MATRIX, "metis", "Ten clients, METIS", datasets=AVAILABLE, partition="metis"),
+    Part("dirichlet", MATRIX, "dirichlet", SKEW, datasets=AVAILABLE, partition="dirichlet"),
+    Part("diagnostics", (LOCAL, PACE)),
+)  # fmt: skip
+PARTS = {part.name: part for part in PAPER}
 
-# Where and on which draws a family of our own parts is run: the end of the part's name, its title.
-PLACES: dict[str, tuple[str, dict[str, Any]]] = {
-    "": ("Louvain", {}),
-    "-metis": ("METIS", {"partition": "metis"}),
-    "-dirichlet": ("Dirichlet(0.5)", {"partition": "dirichlet"}),
-    "-dirichlet-0.1": ("Dirichlet(0.1)", {"partition": "dirichlet:alpha=0.1"}),
-    "-dirichlet-0.05": ("Dirichlet(0.05)", {"partition": "dirichlet:alpha=0.05"}),
-    "-masks": ("masks redrawn", {"data_seeds": DRAWS}),
-    "-heterophilous": ("graphs whose neighbours differ", {"datasets": HETEROPHILOUS}),
-    "-more-labels": (
-        "half of the nodes train, a tenth validates",
-        {"datasets": tuple(f"{name}:train=0.5" for name in AVAILABLE)},
-    ),
-    "-twitch": (
-        "seven countries, each a site",
-        {"datasets": ("twitch",), "clients": (7,), "partition": "column"},
-    ),
-}
-TITLES = {
-    "beyond": "Beyond the paper",
-    "models": "Every model",
-    "labels": "Every label",
-    "field": "The field",
+# Where and on which draws a family of our own parts is run, by the end of the part's name.
+PLACES: dict[str, dict[str, Any]] = {
+    "": {},
+    "-metis": {"partition": "metis"},
+    "-dirichlet": {"partition": "dirichlet"},
+    "-dirichlet-0.1": {"partition": "dirichlet:alpha=0.1"},
+    "-dirichlet-0.05": {"partition": "dirichlet:alpha=0.05"},
+    "-masks": {"data_seeds": DRAWS},
+    "-heterophilous": {"datasets": HETEROPHILOUS},
+    # Half of the nodes train, a tenth validates.
+    "-more-labels": {"datasets": tuple(f"{name}:train=0.5" for name in AVAILABLE)},
+    "-twitch": {"datasets": ("twitch",), "clients": (7,), "partition": "column"},
 }
 FRESH: dict[str, Any] = {"data_seeds": FRESH_DRAWS, "most_seeds": 1}
 
@@ -233,20 +208,15 @@ FRESH: dict[str, Any] = {"data_seeds": FRESH_DRAWS, "most_seeds": 1}
 def add_parts(family: str, places: Iterable[str], rows: tuple[Row, ...], **setting: Any) -> None:
     """A part of the family for each place; what a place says goes before the setting."""
     for end in places:
-        title, own = PLACES[end]
-        every = {"datasets": AVAILABLE} | setting | own
-        name, title = f"{family}{end}", f"{TITLES[family]}: {title}"
-        PARTS[name] = Part(name, "", title, rows, **every)
+        name, every = f"{family}{end}", {"datasets": AVAILABLE} | setting | PLACES[end]
+        PARTS[name] = Part(name, rows, **every)
 
 
 add_parts("beyond", [""], BEYOND, clients=MANY)
 add_parts("beyond", ["-metis", "-dirichlet"], BEYOND)
 add_parts("beyond", ["-masks"], CLOSED, most_seeds=2)
 add_parts("beyond", ["-heterophilous", "-twitch"], CLOSED)
-LARGEST_FIRST: dict[str, Any] = {
-    "datasets": AVAILABLE[::-1],
-    "models": EVERY_MODEL,
-}  # processes end together
+LARGEST_FIRST: dict[str, Any] = {"datasets": AVAILABLE[::-1], "models": EVERY_MODEL}  # end together
 add_parts("models", [""], MODEL_ROWS, **LARGEST_FIRST)
 add_parts("models", ["-masks"], (PACE, RAW), most_seeds=1, **LARGEST_FIRST)
 add_parts("models", ["-heterophilous", "-twitch"], MODEL_ROWS, models=FEW_MODELS)
@@ -257,9 +227,8 @@ REDRAWN: dict[str, tuple[tuple[Row, ...], tuple[str, ...]]] = {
     "c30": (CHEAP, CITATION[:2]),
 }  # the same clients, other nodes for training
 for name, (rows, datasets) in REDRAWN.items():
-    own = "masks" if name == "main" else f"masks-{name}"
-    head = f"{PARTS[name].title}: masks redrawn"
-    part = replace(PARTS[name], name=own, table="", title=head, rows=rows, datasets=datasets)
+    own, clients = "masks" if name == "main" else f"masks-{name}", PARTS[name].clients
+    part = Part(own, rows, datasets=datasets, clients=clients)
     PARTS[own] = replace(part, data_seeds=DRAWS, most_seeds=REDRAW_SEEDS)
 OTHERS = ("-heterophilous", "-twitch")
 SKEWED = ("-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pandas as pd
 from pace.io import atomic
 from pace.reports import Column, Table, Value
 from pace_study.claims import VERDICTS, Claim
+from pace_study.comparisons import Harm
 from pace_study.records import CITATION_MEAN, SAME, published, title
-from pace_study.scores import SCORES, Harm
-from pace_study.study import NAMES, UNPUBLISHED, Part
+from pace_study.scores import SCORES
+from pace_study.study import NAMES, SHARES, UNPUBLISHED, Part
 
 METRIC = {
     "accuracy": "Accuracy",
@@ -28,6 +29,7 @@ METRIC = {
 }
 DIGITS = {"mean_alpha": 3, "alpha_zero_percent": 1}  # two, where nothing is said
 NOT_RUN = Value("not run", mark="absent")
+MEAN = {CITATION_MEAN: "mean"}  # a short head
 FIRST = {"communication": "Dataset", "resolver": "Setting"}  # what the rows are; methods elsewhere
 BESIDE = (
     "Ours; in square brackets where one more draw of the masks falls with 95 %; the paper's in round "
@@ -37,9 +39,7 @@ BESIDE = (
 
 Columns = Sequence[tuple[str, Any, str]]  # head, the frame's column, how its values are written
 POINTS, PERCENT, BYTES = "+.2f", "%", "B"
-INTERVAL = re.compile(r"([+-][\d.]+) to ")
 Row = Any  # a row of `records.beside`, as a named tuple
-Place = tuple[str, str, str, int]  # dataset, method, metric, clients
 Show = Callable[[Row, str], Value]  # of a number and its mark, "best", "second" or ""
 
 
@@ -55,11 +55,12 @@ def frame_table(
 
 def _written(value: Any, form: str) -> str | Value:
     if isinstance(value, str):
-        interval = INTERVAL.match(value)
-        return Value(value, float(interval[1])) if interval else value
+        return value
     if isinstance(value, Harm):
-        return Value(str(value), value.harmed)
-    if pd.isna(value):
+        return Value(f"{value.harmed:{form}}" if form else str(value), value.harmed)
+    if isinstance(value, tuple) and not pd.isna(value[0]):  # an interval
+        return Value("{:+.2f} to {:+.2f}".format(*value), round(value[0], 2))
+    if isinstance(value, tuple) or pd.isna(value):
         return "-"
     if form == PERCENT:
         return Value(f"{100 * value:.1f} %", value)
@@ -69,60 +70,49 @@ def _written(value: Any, form: str) -> str | Value:
 
 
 def part_tables(part: Part, numbers: pd.DataFrame, show: Show) -> list[Table]:
-    """A part's tables as the paper lays them out, each number as `show` writes it."""
-    known = {(r.dataset, r.method, r.metric, r.clients): r for r in numbers.itertuples()}
-    first = Column(FIRST.get(part.name, "Method"), numeric=False)
-    made = []
-    for head, columns, lines in _layouts(part):
-        marks = [
-            _marks([known.get(line[at]) for line in lines.values()]) for at in range(len(columns))
+    """A part's tables as the paper lays them out, each number as `show` writes it.
+
+    Rows are methods, in a table for each number of clients, or settings (`FIRST`).
+    """
+    known = {(r.dataset, r.clients, r.method, r.metric): r for r in numbers.itertuples()}
+    names, labels = [title(name) for name in part.datasets], [row.label for row in part.rows]
+    many = len(part.clients) > 1
+    if part.name in FIRST:
+        across = list(product(labels, part.metrics))
+        columns = [Column(METRIC[m], label if len(labels) > 1 else "") for label, m in across]
+        settings = {
+            f"{name}, C = {clients}" if many else name: [(name, clients, *cell) for cell in across]
+            for name, clients in product(names, part.clients)
+        }
+        layouts = [(part.title, settings)]
+    else:
+        across = list(product(names, part.metrics))
+        if part.name == "rank":
+            across += product([CITATION_MEAN], SHARES[2:])
+        columns = [Column(METRIC[m], MEAN.get(name, name)) for name, m in across]
+        layouts = [
+            (
+                f"{part.title}, C = {clients}" if many else part.title,
+                {label: [(name, clients, label, m) for name, m in across] for label in labels},
+            )
+            for clients in part.clients
         ]
+    first, made = Column(FIRST.get(part.name, "Method"), numeric=False), []
+    for head, lines in layouts:
+        marks = [_marks(map(known.get, column)) for column in zip(*lines.values(), strict=True)]
         rows = []
-        for down, (label, places) in enumerate(lines.items()):
-            cells = [
-                show(known[place], marks[across][down]) if place in known else NOT_RUN
-                for across, place in enumerate(places)
-            ]
+        for (label, places), here in zip(lines.items(), zip(*marks, strict=True), strict=True):
+            pairs = zip(places, here, strict=True)
+            cells = (show(known[at], mark) if at in known else NOT_RUN for at, mark in pairs)
             rows.append((Value(label, label), *cells))
         made.append(Table(head, (first, *columns), tuple(rows)))
     return made
 
 
-def _layouts(part: Part) -> Iterator[tuple[str, list[Column], dict[str, list[Place]]]]:
-    """Of each table: its title, its columns, and for each of its rows the numbers in it."""
-    names = [title(name) for name in part.datasets]
-    if part.name in FIRST:  # settings down, rows and metrics across
-        across = [(row.label, metric) for row in part.rows for metric in part.metrics]
-        lines = {
-            f"{name}, C = {clients}" if len(part.clients) > 1 else name: [
-                (name, label, metric, clients) for label, metric in across
-            ]
-            for name in names
-            for clients in part.clients
-        }
-        columns = [
-            Column(METRIC[metric], label if len(part.rows) > 1 else "") for label, metric in across
-        ]
-        yield part.title, columns, lines
-        return
-    places = [(name, metric) for name in names for metric in part.metrics]
-    if part.name == "rank":
-        places += [(CITATION_MEAN, metric) for metric in ("upload_percent", "downlink_percent")]
-    columns = [
-        Column(METRIC[metric], "mean" if name == CITATION_MEAN else name) for name, metric in places
-    ]
-    for clients in part.clients:
-        lines = {
-            row.label: [(name, row.label, metric, clients) for name, metric in places]
-            for row in part.rows
-        }
-        yield part.title + (f", C = {clients}" if len(part.clients) > 1 else ""), columns, lines
-
-
-def _marks(column: Sequence[Row | None]) -> list[str]:
+def _marks(column: Iterable[Row | None]) -> list[str]:
     """The best and the second-best distinct displayed mean of a column of scores."""
     means = [f"{r.mean:.2f}" if r is not None and r.metric in SCORES else "" for r in column]
-    order = sorted(set(means) - {""}, key=float, reverse=True)[: 2 if len(column) > 1 else 0]
+    order = sorted(set(means) - {""}, key=float, reverse=True)[: 2 if len(means) > 1 else 0]
     words = dict(zip(order, ("best", "second"), strict=False))
     return [words.get(mean, "") for mean in means]
 
@@ -172,55 +162,47 @@ def show_beside(row: Row, mark: str) -> Value:
 def fairness_summary(numbers: pd.DataFrame) -> Table:
     """For each dataset and metric the best baseline with CNLL, PACE and the gap; the paper's beside."""
     paper = published()
-    ours, theirs = (
-        {place: rows.set_index("method")["mean"] for place, rows in groups}
-        for groups in (
-            table.groupby(["metric", "dataset"], sort=False)
-            for table in (numbers, paper[paper.table == "fairness"])
-        )
-    )
     rivals = [f"{label}+CNLL" for name, label in NAMES.items() if name not in UNPUBLISHED]
-    rows = []
-    for metric, dataset in sorted(ours, key=lambda place: METRIC[place[0]]):
-        if "PACE" not in ours[metric, dataset] or (metric, dataset) not in theirs:
-            continue
-        both = [means[metric, dataset] for means in (ours, theirs)]
-        best = [means[means.index.isin(rivals)].idxmax() for means in both]
-        its = [means[name] for means, name in zip(both, best, strict=True)]
-        pace = [means["PACE"] for means in both]
-        gaps = [mine - other for mine, other in zip(pace, its, strict=True)]
-        pairs = ("{} ({})", best), *(("{:.2f} ({:.2f})", pair) for pair in (its, pace))
-        texts = [form.format(*pair) for form, pair in (*pairs, ("{:+.2f} ({:+.2f})", gaps))]
-        rows.append([dataset, METRIC[metric], *texts])
+    both = []
+    for table in (numbers, paper[paper.table == "fairness"]):
+        means = table.set_index(["metric", "dataset", "method"])["mean"]
+        wide = means.unstack(sort=False).reindex(columns=[*rivals, "PACE"]).dropna(subset="PACE")
+        best = wide[rivals].max(axis=1)
+        found = {"best": wide[rivals].idxmax(axis=1), "its": best, "pace": wide.PACE}
+        both.append(pd.DataFrame(found).assign(gap=wide.PACE - best))
+    form = (
+        "{best} ({best_})|{its:.2f} ({its_:.2f})|{pace:.2f} ({pace_:.2f})|{gap:+.2f} ({gap_:+.2f})"
+    )
+    rows = [
+        [row["dataset"], METRIC[row["metric"]], *form.format(**row).split("|")]
+        for row in both[0].join(both[1], rsuffix="_", how="inner").reset_index().to_dict("records")
+    ]
     heads = ["Dataset", "Metric", "Best with CNLL", "Its score", "PACE", "Gap"]
-    return Table.of("Fairness summary", heads, rows, names=3, words=0)
+    ordered = sorted(rows, key=lambda row: row[1])
+    return Table.of("Fairness summary", heads, ordered, names=3, words=0)
 
 
 def unexplained(numbers: Mapping[Part, pd.DataFrame]) -> Table:
     """Every score that is farther from the paper than the draws explain, METIS first, each once."""
-    rows: list[list[str]] = []
-    told: set[tuple[object, ...]] = set()
-    for part in sorted(numbers, key=lambda part: part.name != "metis"):
-        found: dict[str, dict[str, dict[str, Row]]] = {}  # place, method, metric
-        for row in numbers[part].itertuples():
-            label = SAME.get(row.method, row.method)
-            number = row.dataset, label, row.metric, row.partition, row.clients
-            if row.within_draws is False and row.metric in SCORES and number not in told:
-                told.add(number)
-                place = row.dataset + (f", C = {row.clients}" if len(part.clients) > 1 else "")
-                found.setdefault(place, {}).setdefault(row.method, {})[row.metric] = row
-        for place, methods in found.items():
-            words = [f"{name} {_differences(part, each)}" for name, each in methods.items()]
-            rows.append([part.title, place, "; ".join(words)])
+    parts = sorted(numbers, key=lambda part: part.name != "metis")
+    every = pd.concat([numbers[part].assign(part=part) for part in parts])
+    found = every[every.within_draws.eq(False) & every.metric.isin(SCORES)]
+    places = ["dataset", "row", "metric", "partition", "clients"]
+    found = found.assign(row=found.method.replace(SAME)).drop_duplicates(places)
+    rows = []
+    for (part, dataset, clients), here in found.groupby(["part", "dataset", "clients"], sort=False):
+        place = dataset + (f", C = {clients}" if len(part.clients) > 1 else "")
+        methods = here.groupby("method", sort=False)
+        words = [f"{name} {_differences(part, own)}" for name, own in methods]
+        rows.append([part.title, place, "; ".join(words)])
     return Table.of("", ["Table", "Dataset", "Ours less the paper's"], rows, names=2)
 
 
-def _differences(part: Part, metrics: Mapping[str, Row]) -> str:
+def _differences(part: Part, metrics: pd.DataFrame) -> str:
     """`-9.20 / -10.58`, a dash where the draws do explain it; brackets where they are borrowed."""
-    text = " / ".join(
-        f"{metrics[name].difference:+.2f}" if name in metrics else "–" for name in part.metrics
-    )
-    return f"({text})" if all(row.borrowed for row in metrics.values()) else text
+    known = metrics.set_index("metric").difference
+    text = " / ".join(f"{known[m]:+.2f}" if m in known else "–" for m in part.metrics)
+    return f"({text})" if metrics.borrowed.all() else text
 
 
 def claims_tables(claims: Sequence[Claim]) -> list[Table]:

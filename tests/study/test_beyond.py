@@ -20,8 +20,9 @@ from pace_study.beyond import (
     ridge_tables,
 )
 from pace_study.cell import Cell, Store
+from pace_study.comparisons import Harm
 from pace_study.outcome import Outcome
-from pace_study.scores import Harm, score_cells
+from pace_study.scores import score_cells
 from pace_study.study import BEYOND, OWN, PACE, PARTS, REGRESSIONS, RIDGE, STEPS, chosen, narrowed
 
 SEEDS = [104729, 130363]
@@ -82,25 +83,28 @@ def test_a_setting_by_hand(tmp_path: Path) -> None:
     assert list(settings.index) == ["Cora, metis, C = 10"]
     found = settings.iloc[0]
     assert found.accuracy == pytest.approx(statistics.fmean([72.0, 73.0]), abs=1e-3)
-    assert (found.low, found.high) == pytest.approx((1.5, 1.5), abs=1e-3)
+    assert found.interval_pace == pytest.approx((1.5, 1.5), abs=1e-3)
     assert found.over_pace == pytest.approx(1.5, abs=1e-3)
     assert found.over_local == pytest.approx(2.5, abs=1e-3)
-    assert found.harmed == 0
-    assert found.worst == pytest.approx(0.5, abs=1e-3)
+    assert found.harm_local.harmed == 0
+    assert found.worst_local == pytest.approx(0.5, abs=1e-3)
     assert (found.upload, found.returned) == (0.5, 0.5)
 
 
 def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
     found = study(write(tmp_path))
     pace = found.settings(PACE).iloc[0]
-    assert (pace.harmed, pace.harm.receivers) == (0, 2)  # below Local on one of two seeds only
-    assert pace.worst == pytest.approx(-0.5, abs=1e-3)
+    assert (pace.harm_local.harmed, pace.harm_local.receivers) == (
+        0,
+        2,
+    )  # below Local on one of two seeds only
+    assert pace.worst_local == pytest.approx(-0.5, abs=1e-3)
     labels = list(found.lines(STEPS[1:]).index)
     assert labels[0] == "PACE"
     assert labels[-1] == "pace-duo"
     assert list(found.lines(LEVELS).index) == ["1", "0.5", "0.2", "0.05"]
     free = found.lines(LEVELS).iloc[0]
-    assert (free.harmed, free.harm.receivers) == (0, 2)
+    assert (free.harm.harmed, free.harm.receivers) == (0, 2)
     assert free.over_local == pytest.approx(2.5, abs=1e-3)
 
 
@@ -148,11 +152,11 @@ def test_redrawn_masks_are_one_value_a_draw_and_no_draw_that_was_tuned_on(tmp_pa
     scores = score_cells(store)
     early = (scores.method == "pace-ridge") & (scores.data_seed == 0)
     scores.loc[early, "accuracy"] += 1.0
-    found = Beyond(scores, SEEDS).settings(RIDGE, [PARTS["beyond-masks"]]).iloc[0]
+    found = Beyond(scores, SEEDS).settings(RIDGE, (PARTS["beyond-masks"],)).iloc[0]
     values = [6.5, 5.5, 5.5, 5.5, 5.5]  # draws 0 and 6 to 9, each the mean of two seeds
     half = 2.7764451 * statistics.stdev(values) / 5**0.5
     assert found.over_pace == pytest.approx(statistics.fmean(values), abs=1e-3)
-    assert (found.low, found.high) == pytest.approx((5.7 - half, 5.7 + half), abs=1e-3)
+    assert found.interval_pace == pytest.approx((5.7 - half, 5.7 + half), abs=1e-3)
 
 
 def test_harmed_is_on_three_of_five_trials() -> None:

@@ -20,8 +20,8 @@ from pace_study.cell import Cell, Store
 from pace_study.controls import study_method
 from pace_study.field import (
     asked_table,
-    by_setting,
     critical_difference,
+    field_settings,
     full_aims,
     ranked,
     ranks,
@@ -83,21 +83,21 @@ TWO = {("cora", "louvain"): EVERY, ("citeseer", "metis"): EVERY}
 
 
 def test_a_line_by_hand(tmp_path: Path) -> None:
-    found = by_setting(write(tmp_path, TWO), ROWS, SEEDS[:1]).set_index(["setting", "label"])
+    found = field_settings(write(tmp_path, TWO), ROWS, SEEDS[:1]).set_index(["setting", "label"])
     line = found.loc["Cora, louvain, C = 10", FULL.label]
     draws = [74.0 + draw % 3 for draw in FRESH_DRAWS]
     assert line.accuracy == pytest.approx(sum(draws) / 10, abs=1e-4)
     test = ttest_rel(draws, [60.0] * 10).confidence_interval()
-    assert line.local_interval == f"{test.low:+.2f} to {test.high:+.2f}"
+    assert line.interval_local == pytest.approx((test.low, test.high), abs=1e-4)
     assert line.over_alone == pytest.approx(sum(draws) / 10 - 71, abs=1e-4)
     assert (line.ece, line.seconds) == pytest.approx((0.05, 1.75))
     assert (line.upload, line.returned, line.draws) == (2000, 1000, 10)
-    assert str(line.local_harm) == "0 of 2 (0)"
+    assert str(line.harm_local) == "0 of 2 (0)"
 
 
 def test_a_row_is_shown_from_three_draws_on(tmp_path: Path) -> None:
-    assert by_setting(write(tmp_path / "two", TWO, draws=2), ROWS, SEEDS[:1]).empty
-    found = by_setting(write(tmp_path / "three", TWO, draws=3), ROWS, SEEDS[:1])
+    assert field_settings(write(tmp_path / "two", TWO, draws=2), ROWS, SEEDS[:1]).empty
+    found = field_settings(write(tmp_path / "three", TWO, draws=3), ROWS, SEEDS[:1])
     assert set(found.draws) == {3}
 
 
@@ -106,7 +106,7 @@ def test_rows_with_other_draws_are_compared_on_those_they_share(tmp_path: Path) 
     folder = tmp_path / "a"
     write(folder, TWO, draws=3)
     scores = write(folder, dict.fromkeys(TWO, ("pace-full",)))
-    settings = by_setting(scores, ROWS, SEEDS[:1])
+    settings = field_settings(scores, ROWS, SEEDS[:1])
     found = settings.set_index(["setting", "label"]).loc["Cora, louvain, C = 10", FULL.label]
     draws = [74.0 + draw % 3 for draw in FRESH_DRAWS]
     assert (found.draws, found.accuracy) == (10, pytest.approx(sum(draws) / 10, abs=1e-4))
@@ -131,7 +131,7 @@ def test_a_method_that_sends_its_model_tells_what_its_loss_tells(tmp_path: Path)
     for method in ("fedavg", "fens"):
         assert found[method] == pytest.approx(sum(expected) / len(expected), abs=1e-3)
     assert membership.read_membership(tmp_path) == found
-    settings = by_setting(write(tmp_path, TWO), ROWS, SEEDS[:1])
+    settings = field_settings(write(tmp_path, TWO), ROWS, SEEDS[:1])
     settings["membership"] = settings.method.map({"pace-full": 0.87})
     table = summary_table(settings, ROWS)
     at = [column.head for column in table.columns].index("Membership AUC")
@@ -140,11 +140,11 @@ def test_a_method_that_sends_its_model_tells_what_its_loss_tells(tmp_path: Path)
 
 def test_harm_is_counted_against_the_site_alone(tmp_path: Path) -> None:
     scores = write(tmp_path, TWO | {("cora", "dirichlet"): EVERY}, lost=10)
-    found = by_setting(scores, ROWS, SEEDS[:1]).set_index(["setting", "label"])
-    assert str(found.loc["Cora, louvain, C = 10", FULL.label].alone_harm) == "1 of 2 (1)"
+    found = field_settings(scores, ROWS, SEEDS[:1]).set_index(["setting", "label"])
+    assert str(found.loc["Cora, louvain, C = 10", FULL.label].harm_alone) == "1 of 2 (1)"
     # Another Dirichlet draw has other clients: each is counted by itself.
-    assert str(found.loc["Cora, dirichlet, C = 10", FULL.label].alone_harm) == "10 of 20 (10)"
-    settings = by_setting(scores, ROWS, SEEDS[:1])
+    assert str(found.loc["Cora, dirichlet, C = 10", FULL.label].harm_alone) == "10 of 20 (10)"
+    settings = field_settings(scores, ROWS, SEEDS[:1])
     judged = {aim.statement: aim.holds for aim in full_aims(settings)}
     assert not judged["pace-full: at most a tenth of receivers harmed against a site alone"]
     assert judged["pace-full: calibration error at most half of Local's"]
@@ -153,7 +153,7 @@ def test_harm_is_counted_against_the_site_alone(tmp_path: Path) -> None:
 def test_ranks_are_over_the_settings_that_core_rows_have(tmp_path: Path) -> None:
     places = TWO | {("pubmed", "louvain"): ("local", "pace-duo")}
     scores = write(tmp_path, places)
-    settings = by_setting(scores, ROWS, SEEDS[:1], own=True)
+    settings = field_settings(scores, ROWS, SEEDS[:1], own=True)
     assert "pace-duo" in set(settings.label)
     kept = ranked(settings, ROWS)
     assert kept.setting.nunique() == 2
@@ -165,7 +165,7 @@ def test_ranks_are_over_the_settings_that_core_rows_have(tmp_path: Path) -> None
         LOCAL.label: 5,
     }
     places = {key: (*methods, "pace-duo") for key, methods in TWO.items()}
-    joined = by_setting(write(tmp_path / "b", places), ROWS, SEEDS[:1], own=True)
+    joined = field_settings(write(tmp_path / "b", places), ROWS, SEEDS[:1], own=True)
     assert ranks(ranked(joined, ROWS))["pace-duo"] == 1
     assert summary_table(joined, ROWS).rows[0][0].text == "pace-duo"
 
@@ -203,7 +203,7 @@ def test_tables_and_page_are_written(tmp_path: Path) -> None:
 
 def test_the_settings_that_were_asked_for_are_shown_together(tmp_path: Path) -> None:
     places = {("cora", "louvain"): EVERY, ("cora", "metis"): EVERY, ("citeseer", "metis"): EVERY}
-    settings = by_setting(write(tmp_path, places), ROWS, SEEDS[:1])
+    settings = field_settings(write(tmp_path, places), ROWS, SEEDS[:1])
     parts = narrowed(chosen(["field", "field-metis"]), ["cora"], None)
     table = asked_table(settings, parts)
     found = [[cell.text for cell in row[:2]] for row in table.rows]
