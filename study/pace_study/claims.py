@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache, partial
 from importlib import resources
 from itertools import product
@@ -68,12 +68,9 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A sentence in the paper's words, what became of it here, and the numbers that say so."""
+class Claim(Sentence):
+    """A sentence about a result, what became of it here, and the numbers that say so."""
 
-    id: str
-    place: str
-    statement: str
     verdict: str
     evidence: str
 
@@ -89,7 +86,7 @@ def judge_claims(scores: pd.DataFrame, seeds: Sequence[int]) -> list[Claim]:
     """Every sentence about a result, in the paper's order."""
     numbers = Numbers(scores, seeds)
     return [
-        Claim(sentence.id, sentence.place, sentence.text, *judged(numbers.checks(sentence.id)))
+        Claim(*astuple(sentence), *judged(numbers.checks(sentence.id)))
         for sentence in sentences()
         if sentence.kind == "result"
     ]
@@ -222,14 +219,19 @@ class Numbers:
         return Check(asked.name, here, *bounds, draws, exact=exact, unit=asked.unit)
 
 
+def difference(values: Array) -> Array:
+    """The first row less the second, or the only row: [setting, seed], or [..., receiver]."""
+    return values[:, 0] - values[:, 1] if values.shape[1] > 1 else values[:, 0]
+
+
 def mean(values: Array) -> float:
-    """The row's mean over seeds, averaged over settings."""
-    return float(values[:, 0].mean())
+    """Over seeds, averaged over settings."""
+    return float(difference(values).mean())
 
 
-def gap(values: Array) -> float:
-    """The first row's mean less the second's, averaged over settings."""
-    return float((values[:, 0] - values[:, 1]).mean())
+def lowest(values: Array) -> float:
+    """The lowest mean over seeds: of settings, or of receivers."""
+    return float(difference(values).mean(1).min())
 
 
 def lead(values: Array) -> float:
@@ -240,40 +242,33 @@ def lead(values: Array) -> float:
 
 def interval_end(values: Array, which: int) -> float:
     """One end of the 95 % paired interval of the first row less the second."""
-    return t_interval(values[0, 0] - values[0, 1])[which]
+    return t_interval(difference(values)[0])[which]
 
 
-def units(gains: Array, kind: int) -> float:
-    """Helped, tied or harmed of 150 receiver-seed units; redraws have fewer seeds and are scaled."""
-    return 150 * win_tie_loss(gains.ravel())[kind] / gains.size
+def share(values: Array, of: int = 15, kind: int = 0) -> float:
+    """Won, tied or lost of 15 dataset-seed pairs; helped, tied or harmed of 150 receiver-seed units.
 
-
-def pairs_won(values: Array, kind: int = 0) -> float:
-    """Won, tied or lost of the 15 dataset-seed pairs; redraws have fewer seeds and are scaled."""
-    differences = (values[:, 0] - values[:, 1]).ravel()
-    return 15 * win_tie_loss(differences)[kind] / differences.size
+    Redraws have fewer seeds and are scaled.
+    """
+    points = difference(values).ravel()
+    return of * win_tie_loss(points)[kind] / points.size
 
 
 def nonnegative(gains: Array) -> float:
     """Of thirty receivers, those whose mean is at or above Local."""
-    return 30 * float((gains[:, 0].mean(1) >= -TIE).mean())
-
-
-def lowest(values: Array) -> float:
-    """The lowest mean over seeds: of settings, or of receivers."""
-    return float(values[:, 0].mean(1).min())
+    return 30 * float((difference(gains).mean(1) >= -TIE).mean())
 
 
 def geometrys_lead(values: Array) -> float:
     """Pairs that RegMean's geometry wins, less those of the next component."""
-    raw, plain, ours, direct = (values[:, [at]] for at in range(4))
-    others = (np.hstack([ours, raw]), np.hstack([ours, direct]))
-    return pairs_won(np.hstack([raw, plain])) - max(map(pairs_won, others))
+    raw, plain, ours, direct = range(4)
+    won, *others = (share(values[:, pair]) for pair in ([raw, plain], [ours, raw], [ours, direct]))
+    return won - max(others)
 
 
 def citeseers_lead(values: Array) -> float:
     """The first row's gain over the second on CiteSeer, less that on the next dataset."""
-    cora, citeseer, pubmed = (values[:, 0] - values[:, 1]).mean(1)
+    cora, citeseer, pubmed = difference(values).mean(1)
     return float(citeseer - max(cora, pubmed))
 
 
@@ -292,12 +287,14 @@ def both_metrics(
     return found
 
 
-def paces(word: str, metric: str, **wanted: Any) -> list[Asked]:
+def on(dataset: str, rows: Sequence[Row], word: str = "", **wanted: Any) -> Asked:
+    """The row's mean on a dataset, or the first row's less the second's."""
+    return Asked(title(dataset) + word, mean, [Setting(dataset)], rows, **wanted)
+
+
+def paces(word: str, **wanted: Any) -> list[Asked]:
     """A mean of PACE's on each dataset."""
-    return [
-        Asked(f"{title(name)} {word}", mean, [Setting(name)], (PACE,), metric, **wanted)
-        for name in AVAILABLE
-    ]
+    return [on(name, (PACE,), word, **wanted) for name in AVAILABLE]
 
 
 def leads(rows: Sequence[Row], datasets: Sequence[str]) -> list[Asked]:
@@ -315,24 +312,19 @@ def intervals() -> list[Asked]:
         ask = partial(Asked, settings=[Setting(name)], rows=(PACE, LOCAL), metric=metric)
         low, high = (partial(interval_end, which=which) for which in (0, 1))
         found += [
-            ask(f"{label} mean", gap),
+            ask(f"{label} mean", mean),
             ask(f"{label} interval from", low, bounds=bounds, redraw=False),
             ask("to", high, redraw=False),
         ]
     return found
 
 
-def counted(number: Callable[..., float], papers: Mapping[str, int], **more: Any) -> list[Asked]:
+def counted(of: int, papers: Mapping[str, int], **more: Any) -> list[Asked]:
     """Gains, ties and losses, each as the paper counts it."""
     return [
-        Asked(name, partial(number, kind=kind), CITED, paper=paper, **COUNT, **more)
+        Asked(name, partial(share, of=of, kind=kind), CITED, paper=paper, **COUNT, **more)
         for kind, (name, paper) in enumerate(papers.items())
     ]
-
-
-def gap_on(dataset: str, rows: Sequence[Row], word: str = "", **wanted: Any) -> Asked:
-    """The first row less the second on a dataset."""
-    return Asked(title(dataset) + word, gap, [Setting(dataset)], rows, **wanted)
 
 
 def gaps_are(rows: Sequence[Row], papers: Mapping[str, float]) -> list[Asked]:
@@ -340,7 +332,7 @@ def gaps_are(rows: Sequence[Row], papers: Mapping[str, float]) -> list[Asked]:
     return [
         asked
         for name, paper in papers.items()
-        for asked in (gap_on(name, rows, paper=paper), gap_on(name, rows, " above zero"))
+        for asked in (on(name, rows, paper=paper), on(name, rows, " above zero"))
     ]
 
 
@@ -362,16 +354,16 @@ def bold(name: str) -> list[Asked]:
     return found
 
 
-OVER_LOCAL: dict[str, Any] = {"number": gap, "rows": (PACE, LOCAL)}
+OVER_LOCAL: dict[str, Any] = {"number": mean, "rows": (PACE, LOCAL)}
 ADOPTED_AND_BETTER = [
-    *paces("mean α", "mean_alpha", unit=".3f"),
+    *paces(" mean α", metric="mean_alpha", unit=".3f"),
     *both_metrics(settings=list(map(Setting, AVAILABLE)), **OVER_LOCAL),
     None,
 ]
 INTERVALS = [*intervals(), None]
 FAIR = leads([LOCAL, *CALIBRATED], CITATION)
 PACES_GAINS: dict[str, Any] = {"settings": CITED, "rows": (PACE,), "metric": "gains"}
-UNITS = counted(units, {"helped": 118, "tied": 15, "harmed": 17}, rows=(PACE,), metric="gains")
+UNITS = counted(150, {"helped": 118, "tied": 15, "harmed": 17}, rows=(PACE,), metric="gains")
 NONNEGATIVE = Asked(
     "receivers of 30 at or above Local", nonnegative, paper=27, **COUNT, **PACES_GAINS
 )
@@ -382,11 +374,11 @@ WORST = [
 RANK_SIX = partial(Asked, number=mean, settings=CITED, rows=(PACE,), unit=".2f")
 RETURNS: dict[str, Any] = {"metric": "downlink_percent", "redraw": False}  # the same on any masks
 
-RESULTS: dict[str, list[Asked | None]] = {  # None: what needs ogbn-arxiv
+RESULTS: dict[str, Sequence[Asked | None]] = {  # None: what needs ogbn-arxiv
     "adopts-and-improves": ADOPTED_AND_BETTER,
     "highest-of-both": [*leads(MATRIX, AVAILABLE), None],
     "intervals": INTERVALS,
-    "units": [*UNITS],
+    "units": UNITS,
     "receivers": [NONNEGATIVE, *WORST],
     "five-settings": ADOPTED_AND_BETTER,
     "arxiv-alpha": [None],
@@ -396,7 +388,7 @@ RESULTS: dict[str, list[Asked | None]] = {  # None: what needs ogbn-arxiv
         RANK_SIX("return %", paper=10.47, **RETURNS),
     ],
     "returns-bytes": [
-        *paces("return %", bounds=(9.55, 17.65), unit=".2f", **RETURNS),
+        *paces(" return %", bounds=(9.55, 17.65), unit=".2f", **RETURNS),
         Asked(
             "least", lowest, list(map(Setting, AVAILABLE)), (PACE,),
             paper=9.6, half=0.05, unit=".1f", **RETURNS,
@@ -406,24 +398,24 @@ RESULTS: dict[str, list[Asked | None]] = {  # None: what needs ogbn-arxiv
     "arxiv-unforced": [None],
     "cnll-recovers": [
         *gaps_are((PACE, TRANSPORT), {"cora": 16.88, "pubmed": 1.13}),
-        gap_on("citeseer", (PACE, TRANSPORT), " kept", bounds=(-TENTH, math.inf)),
+        on("citeseer", (PACE, TRANSPORT), " kept", bounds=(-TENTH, math.inf)),
     ],
     "fixed-half": [
-        gap_on("cora", (HALF, PACE), ", competitive", bounds=(-0.5, 0.5)),
-        gap_on("pubmed", (HALF, PACE), ", better"),
-        gap_on("citeseer", (HALF, PACE), paper=-3.86),
+        on("cora", (HALF, PACE), ", competitive", bounds=(-0.5, 0.5)),
+        on("pubmed", (HALF, PACE), ", better"),
+        on("citeseer", (HALF, PACE), paper=-3.86),
     ],
     "raw-over-mean": [
         *(
-            gap_on(name, (RAW, MEAN), paper=paper)
+            on(name, (RAW, MEAN), paper=paper)
             for name, paper in zip(CITATION, (1.13, 1.61, 0.42), strict=True)
         ),
-        Asked("won of 15", pairs_won, CITED, (RAW, MEAN), paper=15, **COUNT),
+        Asked("won of 15", share, CITED, (RAW, MEAN), paper=15, **COUNT),
     ],
     "propagated-over-raw": [
-        gap_on("citeseer", (PACE, RAW), paper=0.44),
-        gap_on("cora", (PACE, RAW), ", matching", bounds=MATCHING),
-        gap_on("pubmed", (PACE, RAW), ", matching", bounds=MATCHING),
+        on("citeseer", (PACE, RAW), paper=0.44),
+        on("cora", (PACE, RAW), ", matching", bounds=MATCHING),
+        on("pubmed", (PACE, RAW), ", matching", bounds=MATCHING),
     ],
     "most-consistent": [
         Asked(
@@ -434,16 +426,14 @@ RESULTS: dict[str, list[Asked | None]] = {  # None: what needs ogbn-arxiv
     ],
     "anchored-over-direct": [
         *gaps_are((PACE, DIRECT), {"cora": 0.43, "citeseer": 0.24}),
-        gap_on("pubmed", (PACE, DIRECT), ", tied", bounds=MATCHING),
+        on("pubmed", (PACE, DIRECT), ", tied", bounds=MATCHING),
     ],
-    "anchored-pairs": [
-        *counted(
-            pairs_won, {"won of 15": 11, "tied of 15": 1, "lost of 15": 3}, rows=(PACE, DIRECT)
-        )
-    ],
-    "fair-both-metrics": [*FAIR],
+    "anchored-pairs": counted(
+        15, {"won of 15": 11, "tied of 15": 1, "lost of 15": 3}, rows=(PACE, DIRECT)
+    ),
+    "fair-both-metrics": FAIR,
     "six-settings": ADOPTED_AND_BETTER,
-    "fair-exceeds": [*FAIR],
+    "fair-exceeds": FAIR,
     "c20-c30": [
         asked
         for clients, (datasets, bounds) in product((20, 30), MORE_CLIENTS)
@@ -452,13 +442,13 @@ RESULTS: dict[str, list[Asked | None]] = {  # None: what needs ogbn-arxiv
             bounds=bounds, **OVER_LOCAL,
         )
     ],
-    "table-1-bold": [*bold("main")],
-    "table-2-bold": [*bold("ablation")],
+    "table-1-bold": bold("main"),
+    "table-2-bold": bold("ablation"),
     "appendix-intervals": INTERVALS,
-    "appendix-units": [*UNITS],
+    "appendix-units": UNITS,
     "appendix-receiver-means": [NONNEGATIVE],
-    "appendix-worst": [*WORST],
-    "fairness-bold": [*bold("fairness")],
+    "appendix-worst": WORST,
+    "fairness-bold": bold("fairness"),
     "c20-c30-bold": [*bold("c20"), *bold("c30")],
     "partitions-bold": [*bold("metis"), *bold("dirichlet")],
 }  # fmt: skip

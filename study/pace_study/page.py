@@ -99,7 +99,7 @@ def write_study_page(folder: Path, seeds: Sequence[int]) -> Path:
 def document(study: Study, seeds: Sequence[int]) -> Document:
     found = Outcome([*study.parts, PARTS["field"]], study.store, seeds)
     judged = [
-        Finding(f"{claim.statement} ({claim.place})", KINDS[claim.verdict], claim.evidence)
+        Finding(f"{claim.text} ({claim.place})", KINDS[claim.verdict], claim.evidence)
         for claim in judge_claims(found.scores, seeds)
     ]
     verdicts = [finding.verdict for finding in judged]

@@ -211,7 +211,7 @@ def claims_tables(claims: Sequence[Claim]) -> list[Table]:
     rows: list[list[str | Value]] = []
     for each in claims:
         mark = "best" if each.verdict == VERDICTS[2] else ""
-        rows.append([each.place, each.statement, Value(each.verdict, mark=mark), each.evidence])
+        rows.append([each.place, each.text, Value(each.verdict, mark=mark), each.evidence])
     heads = ["Where", "The paper's sentence", "Here", "Numbers"]
     total = [[str(counts[verdict]) for verdict in VERDICTS]]
     return [Table.of("", VERDICTS, total, names=0, words=0), Table.of("", heads, rows, names=4)]

@@ -51,7 +51,7 @@ def test_claims_carry_their_verdict_in_words(made: tuple[Path, Outline]) -> None
     folder, outline = made
     marks = {"holds": "✓", "not confirmed; compatible with one draw": "≈", "does not hold": "✗"}
     for claim in judge_claims(score_cells(Store(folder / "cells")), SEEDS):
-        place = outline.texts.index(f"{claim.statement} ({claim.place})")
+        place = outline.texts.index(f"{claim.text} ({claim.place})")
         mark = marks.get(claim.verdict, "–")
         assert outline.texts[place - 1] == f"{mark} {claim.verdict}"
         assert outline.texts[place + 1] == claim.evidence
