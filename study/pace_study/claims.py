@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from itertools import product
@@ -84,12 +84,12 @@ def sentences() -> tuple[Sentence, ...]:
 
 def judge_claims(scores: pd.DataFrame, seeds: Sequence[int]) -> list[Claim]:
     """Every sentence about a result, in the paper's order."""
-    numbers = Numbers(scores, seeds)
-    return [
-        Claim(*astuple(sentence), *judged(numbers.checks(sentence.id)))
-        for sentence in sentences()
-        if sentence.kind == "result"
-    ]
+    numbers, claims = Numbers(scores, seeds), []
+    for sentence in sentences():
+        if sentence.kind == "result":
+            verdict, evidence = judged(numbers.checks(sentence.id))
+            claims.append(Claim(**vars(sentence), verdict=verdict, evidence=evidence))
+    return claims
 
 
 # --- one number ---------------------------------------------------------------------------------
