@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import repeat
 from typing import ClassVar
 
 import torch
@@ -14,11 +13,11 @@ from torch import Tensor
 from pace.gates import Fixed, Gate, Mixture
 from pace.graph import Graph
 from pace.merging import RANK
-from pace.methods import Pace, Regressed, make, predicted
+from pace.methods import Local, Pace, Regressed, make, predicted
 from pace.methods.beyond.ridge import fitted_rows
 from pace.models import ALL, FITS, LABELS, fitted_labels, unit_rows
 from pace.params import Params
-from pace.protocol import KINDS, External, Federation, Message, Method, Uploads
+from pace.protocol import KINDS, External, Federation, Message, Method
 from pace.registry import METHODS
 from pace.task import called, nll
 from pace.training import Recipe, logistic_regression
@@ -46,16 +45,11 @@ class Tempered(Pace):
 
 
 @dataclass(frozen=True)
-class OwnRidge(Regressed):
+class OwnRidge(Local, Regressed):
     """`pace-ridge`'s regressions on the receiver's own training rows alone. Nothing is sent."""
 
     own: float | None = None
-
-    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        return {}
-
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        return repeat({}, len(uploads))
+    gate = Regressed.gate
 
     def blank_return(self, federation: Federation) -> Message:
         return {}

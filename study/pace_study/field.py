@@ -160,10 +160,6 @@ def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
     return frame_table(caption, pd.DataFrame(lines), SUMMARY_LINE, words=1)
 
 
-def every_table(settings: pd.DataFrame) -> Table:
-    return frame_table("Setting by setting", settings, SETTING_LINE, names=2, words=2)
-
-
 def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
     """The settings that were asked for, in few columns, the most accurate row of each first."""
     keys = {(name, p.partition, c) for p in parts for name in p.datasets for c in p.clients}

@@ -1,18 +1,23 @@
-"""A study's folder, read back: which cells it holds, what made them, and by which commands."""
+"""A study's folder, read back: its cells, also as one table, what made them, by which commands."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError
 from pace.io import atomic, untrusted
-from pace_study.cell import Store
+from pace.reports import Row, Trial, tidy_frame
+from pace_study.cell import HIDDEN, LAYERS, Store
+from pace_study.controls import study_method
 from pace_study.study import PARTS, SIX, Part, narrowed
+
+if TYPE_CHECKING:
+    import pandas
 
 COMMANDS = "commands.json"
 LARGEST = 2**20  # bytes of a file of names
@@ -61,6 +66,31 @@ def note_command(folder: Path, command: str) -> Path:
     commands = dict.fromkeys([*(_json(path) or ()), command])
     atomic.write(path, (json.dumps(list(commands), indent=1) + "\n").encode())
     return path
+
+
+def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
+    """Everything that `pace reproduce --out` stored in a folder, with the columns of `RunResult.frame`.
+
+    Args:
+        folder: a study's, with `cells/`.
+        by: `"seed"` for a row for each method, reading and seed; `"client"` for one for each client.
+
+    Raises:
+        FileError: the folder holds no cells, or something damaged.
+        SettingError: `by` is something else.
+    """
+    return tidy_frame(_trials(Path(folder)), by)
+
+
+def _trials(folder: Path) -> Iterator[tuple[Row, Trial]]:
+    store = Study(folder).store
+    for cell, row in store.rows.items():
+        trial = store.read(cell)
+        assert trial is not None
+        rank = cell.rank if cell.method.startswith("pace") else None
+        numbers = study_method(cell.method).numbers
+        network = {"hidden": HIDDEN, "layers": LAYERS, "epochs": row["epochs"], "numbers": numbers}
+        yield {**vars(cell), **network, "rank": rank}, trial
 
 
 def _json(path: Path) -> Any:

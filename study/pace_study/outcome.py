@@ -109,8 +109,11 @@ class Outcome:
                 yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
         for name, (settings, core) in self.draws.items():
             aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
-            found = [field.summary_table(settings, core), field.every_table(settings)]
-            yield f"{name}.md", tables.markdown(_filled([aims, *found]))
+            every = tables.frame_table(
+                "Setting by setting", settings, field.SETTING_LINE, names=2, words=2
+            )
+            summary = field.summary_table(settings, core)
+            yield f"{name}.md", tables.markdown(_filled([aims, summary, every]))
             yield (
                 f"{name}.csv",
                 settings[list(field.TIDY.values())].to_csv(index=False, header=list(field.TIDY)),

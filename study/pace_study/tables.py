@@ -117,46 +117,33 @@ def _marks(column: Iterable[Row | None]) -> list[str]:
     return [words.get(mean, "") for mean in means]
 
 
-def mean_and_std(row: Row, *, published: bool = False) -> str:
+def mean_and_std(mean: float, std: float, metric: str) -> str:
     """`80.34 ± 0.61` with the digits the paper prints."""
-    mean, std = (row.published_mean, row.published_std) if published else (row.mean, row.std)
-    digits = DIGITS.get(row.metric, 2)
+    digits = DIGITS.get(metric, 2)
     text = f"{mean:.{digits}f}"
-    return text if pd.isna(std) or row.metric not in SCORES else f"{text} ± {std:.{digits}f}"
-
-
-def over_draws(row: Row) -> str:
-    """` [79.31, 80.92]`: where one more draw of the masks falls with 95 %."""
-    if row.spread is None or row.borrowed:
-        return ""
-    digits = DIGITS.get(row.metric, 2)
-    low, high = row.spread.interval
-    return f" [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def explained(row: Row) -> str:
-    """Whether the draws explain the difference; in brackets where they are borrowed."""
-    text = {True: "✓", False: "✗", None: ""}[row.within_draws]
-    return f" ({text})" if text and row.borrowed else f" {text}".rstrip()
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """With its sign; what rounds to zero is +0, not -0."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}"
+    return text if pd.isna(std) or metric not in SCORES else f"{text} ± {std:.{digits}f}"
 
 
 def show_ours(row: Row, mark: str) -> Value:
-    return Value(mean_and_std(row), row.mean, mark)
+    return Value(mean_and_std(row.mean, row.std, row.metric), row.mean, mark)
 
 
 def show_beside(row: Row, mark: str) -> Value:
-    """Ours with both intervals, the paper's in brackets, the difference; ✓ or ✗ by the draws."""
-    ours = mean_and_std(row) + over_draws(row)
-    if pd.isna(row.difference):
-        return Value(ours, row.mean)
-    digits = DIGITS.get(row.metric, 2)
-    paper = mean_and_std(row, published=True)
-    return Value(f"{ours} ({paper}) {row.difference:+.{digits}f}{explained(row)}", row.mean)
+    """Ours, where one more draw of the masks falls, the paper's in brackets, the difference.
+
+    ✓ or ✗: whether the draws explain it; in brackets where they are borrowed.
+    """
+    text, digits = mean_and_std(row.mean, row.std, row.metric), DIGITS.get(row.metric, 2)
+    if row.spread is not None and not row.borrowed:
+        low, high = row.spread.interval
+        text += f" [{low:.{digits}f}, {high:.{digits}f}]"
+    if not pd.isna(row.difference):
+        paper = mean_and_std(row.published_mean, row.published_std, row.metric)
+        text += f" ({paper}) {row.difference:+.{digits}f}"
+        if row.within_draws is not None:
+            explained = "✓" if row.within_draws else "✗"
+            text += f" ({explained})" if row.borrowed else f" {explained}"
+    return Value(text, row.mean)
 
 
 def fairness_summary(numbers: pd.DataFrame) -> Table:
@@ -173,9 +160,10 @@ def fairness_summary(numbers: pd.DataFrame) -> Table:
     form = (
         "{best} ({best_})|{its:.2f} ({its_:.2f})|{pace:.2f} ({pace_:.2f})|{gap:+.2f} ({gap_:+.2f})"
     )
+    pairs = both[0].merge(both[1], left_index=True, right_index=True, suffixes=("", "_"))
     rows = [
         [row["dataset"], METRIC[row["metric"]], *form.format(**row).split("|")]
-        for row in both[0].join(both[1], rsuffix="_", how="inner").reset_index().to_dict("records")
+        for row in pairs.reset_index().to_dict("records")
     ]
     heads = ["Dataset", "Metric", "Best with CNLL", "Its score", "PACE", "Gap"]
     ordered = sorted(rows, key=lambda row: row[1])
@@ -228,7 +216,7 @@ def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
             where = f"{farthest.method}, {farthest.dataset}"
             judged = scores.within_draws.dropna()
             middle = Value(f"{sizes.median():.2f}", sizes.median())
-            worst = Value(signed(farthest.difference), sizes.max(), below=where)
+            worst = Value(f"{farthest.difference:+z.2f}", sizes.max(), below=where)
             explained = f"{judged.sum()} of {len(judged)}"
             rows.append([part.title, len(scores), middle, worst, explained])
     heads = ("Part", "Numbers", "Median |difference|", "Farthest", "Explained by the draw")

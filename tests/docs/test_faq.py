@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from pace_study.frame import results
+from pace_study.folder import results
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "faq.md").read_text()

@@ -10,7 +10,7 @@ from pace.errors import FileError
 from pace.reports.trial import BY
 from pace.task import SCORES, pooled
 from pace_study.cell import Store
-from pace_study.frame import results
+from pace_study.folder import results
 from tests.blocks import blocks
 from tests.studies import SEEDS, trial, write_study
 
