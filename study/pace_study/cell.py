@@ -97,9 +97,6 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
-        return Store, (self.folder,)  # another process reads the files for itself
-
     @cached_property
     def rows(self) -> dict[Cell, Stored]:
         """Every stored cell, in an order that does not depend on the files."""

@@ -52,10 +52,8 @@ def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFram
         for reading in (PACE.reading, "local")
     )
     rows = []
-    for dataset in part.datasets:
-        mine, own = (table[table.dataset == dataset] for table in (ours, local))
-        if mine.empty:
-            continue
+    groups = (table.groupby("dataset", sort=False) for table in (ours, local))
+    for (dataset, mine), (_, own) in zip(*groups, strict=True):
         receivers = np.stack(mine.gains.to_list(), axis=1)
         shared = {
             "dataset": title(dataset),

@@ -37,11 +37,6 @@ class Outcome:
             if part.table and len(found := records.measured(part, self.scores, seeds)):
                 self.numbers[part] = records.beside(found, redrawn)
 
-    @property
-    def _beyond(self) -> bool:
-        """Whether a setting of what is beyond the paper was asked for."""
-        return not {part.name for part in beyond.HOMES}.isdisjoint(p.name for p in self.parts)
-
     def _asked(self, family: str) -> bool:
         return any(part.name.split("-")[0] == family for part in self.parts)
 
@@ -103,7 +98,7 @@ class Outcome:
                 yield "fairness-summary.md", tables.markdown([tables.fairness_summary(numbers)])
         if self.numbers:
             yield "unexplained.md", tables.markdown([tables.unexplained(self.numbers)])
-        if self._beyond and len(self.beyond.settings()):
+        if self._asked("beyond") and len(self.beyond.settings()):
             yield "beyond.md", tables.markdown(_filled(beyond.duo_tables(self.beyond)))
             if len(self.beyond.lines(beyond.METHODS)):
                 yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
@@ -136,7 +131,7 @@ class Outcome:
         if self._asked("models"):
             found.append(models.model_table(self.scores, self.seeds))
             found.append(models.geometry_table(self.scores, self.seeds))
-        if self._beyond and len(self.beyond.settings()):
+        if self._asked("beyond") and len(self.beyond.settings()):
             found += beyond.duo_tables(self.beyond)[::2]
         for table in _filled(found):
             table.show(console)

@@ -106,13 +106,12 @@ def beside(records: pd.DataFrame, redrawn: Redrawn) -> pd.DataFrame:
     paper = published().rename(columns={"mean": "published_mean", "std": "published_std"})
     table = records.merge(paper.drop(columns="partition"), on=NUMBER, how="left")
     table["difference"] = table["mean"] - table.published_mean
-    rows = table[["dataset", "method", "metric", "partition", "clients"]].itertuples(index=False)
-    found = []
-    for dataset, method, metric, partition, clients in rows:
-        row = dataset, SAME.get(method, method), metric
-        own, other = (*row, partition, clients), (*row, "louvain", 10)
-        found.append((redrawn.get(own) or redrawn.get(other), own not in redrawn))
-    table["spread"], table["borrowed"] = zip(*found, strict=True) if found else ((), ())
+    keys = list(zip(table.dataset, table.method.replace(SAME), table.metric, strict=True))
+    settings = zip(keys, table.partition, table.clients, strict=True)
+    own = [redrawn.get((*key, partition, clients)) for key, partition, clients in settings]
+    borrowed = (redrawn.get((*key, "louvain", 10)) for key in keys)
+    table["spread"] = [mine or other for mine, other in zip(own, borrowed, strict=True)]
+    table["borrowed"] = [mine is None for mine in own]
     columns = (table[name] for name in ("difference", "std", "published_std", "spread"))
     table["within_draws"] = [_within(*row) for row in zip(*columns, strict=True)]
     return table

@@ -92,7 +92,7 @@ def compute(
     else:
         with workers(jobs) as pool:
             with _deaf():
-                running = [pool.submit(_whole_group, group, store, how) for group in groups]
+                running = [pool.submit(_whole_group, group, store.folder, how) for group in groups]
             try:
                 for finished in as_completed(running):
                     for cell in finished.result():
@@ -150,7 +150,7 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
+def _whole_group(cells: Sequence[Cell], folder: Path, how: How) -> list[Cell]:
     """In a process of its own. Told to end, it cleans up behind its writes and begins nothing more."""
 
     def end(*_: object) -> None:
@@ -159,7 +159,7 @@ def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
 
     signal.signal(signal.SIGTERM, end)
     try:
-        return list(_group(cells, store, how))
+        return list(_group(cells, Store(folder), how))
     except KeyboardInterrupt:
         os._exit(1)
     finally:
