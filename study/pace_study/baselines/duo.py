@@ -81,24 +81,22 @@ class PaceDuo(Pace):
 def joined(messages: Sequence[Message]) -> dict[str, Tensor]:
     """Corrections as one message: factors side by side, so that names and tables are sent once."""
     return {
-        name: torch.cat([torch.atleast_2d(message[name]) for message in messages], _side(name))
-        for name in messages[0]
+        name: torch.stack([message[name] for message in messages])
+        if value.ndim == 1
+        else torch.cat([message[name] for message in messages], dim=int(name.endswith("/L")))
+        for name, value in messages[0].items()
     }
 
 
 def parted(message: Message, params: Params) -> list[dict[str, Tensor]]:
-    """The corrections again; those of a bias are flat."""
-    parts = {name: value.chunk(CORRECTIONS, _side(name)) for name, value in message.items()}
-    flat = {name for name in parts if name in params and params[name].ndim == 1}
-    return [
-        {name: part[number][0] if name in flat else part[number] for name, part in parts.items()}
-        for number in range(CORRECTIONS)
-    ]
-
-
-def _side(name: str) -> int:
-    """The dimension along which factors, or whole tensors, lie side by side."""
-    return int(name.endswith("/L"))
+    """The corrections again."""
+    corrections: list[dict[str, Tensor]] = [{} for _ in range(CORRECTIONS)]
+    for name, value in message.items():
+        flat = name in params and params[name].ndim == 1
+        parts = value.unbind() if flat else value.chunk(CORRECTIONS, dim=int(name.endswith("/L")))
+        for correction_, part in zip(corrections, parts, strict=True):
+            correction_[name] = part
+    return corrections
 
 
 def peer_weights(moments: Tensor, sharpness: float = SHARPNESS, largest: float = LARGEST) -> Tensor:
