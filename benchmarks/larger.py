@@ -10,8 +10,6 @@ edges within a class, all ends anywhere in the graph, which is the worst order f
 site, small, makes it a federation. Each command is a process of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
@@ -88,46 +86,39 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def pace(*words: object) -> dict[str, float]:
-    """What a command took."""
-    return child("-m", "pace", *words)[0]
-
-
-def site_steps(nodes: int, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def site_steps(nodes: int, folder: Path, memory: float, method: str) -> Iterator[dict[str, Any]]:
     """Every step of a site, in order."""
-    folder, home = given.folder, given.folder / "large"
+
+    def took(step: str, site: Path, *words: object) -> dict[str, Any]:
+        return {"step": step, "site": site.name, **child("-m", "pace", *words)[0]}
+
+    small, home, job_file = folder / "small", folder / "large", folder / "job.pace"
     write_tables(home, nodes)
-    write_tables(folder / "small", SMALL)
-    job = Job(
-        "large",
-        participants=("large", "small"),
-        minimum=2,
-        method=given.method,
-        classes=tuple(f"c{label}" for label in range(CLASSES)),
-        features=tuple(f"f{i}" for i in range(FEATURES)),
-        model=GCN((FEATURES, HIDDEN, CLASSES)),
-    )
-    job_file = folder / "job.pace"
+    write_tables(small, SMALL)
+    yield {"step": "tables", "site": home.name, "bytes": size_of(home)}
+    classes = tuple(f"c{label}" for label in range(CLASSES))
+    features = tuple(f"f{column}" for column in range(FEATURES))
+    names: dict[str, Any] = {"classes": classes, "features": features}
+    gcn = GCN((FEATURES, HIDDEN, CLASSES))
+    job = Job("large", gcn, method, participants=(home.name, small.name), minimum=2, **names)
     write_job(job_file, job)
-    yield {"step": "tables", "bytes": size_of(home)}
-    said = ("--classes", ",".join(job.classes), "--label", "kind", "--split", "fold")
-    for site in (folder / "small", home):
+    said = ("--classes", ",".join(classes), "--label", "kind", "--split", "fold")
+    for site in (small, home):
         graph, tables = site / "mine.graph", [site / "nodes.parquet", site / "edges.parquet"]
-        named = ("--nodes", tables[0], "--edges", tables[1], "--memory", given.memory)
-        found = pace("graph", "import", *named, *said, "--out", graph)
-        yield {"step": "import", "site": site.name, **found, "bytes": size_of(graph)}
+        named = ("--nodes", tables[0], "--edges", tables[1], "--memory", memory)
+        found = took("import", site, "graph", "import", *named, *said, "--out", graph)
+        yield found | {"bytes": size_of(graph)}
         for path in tables:
             path.unlink()  # room on the disk for what is computed
         files = ("--keep", site / "mine.local", "--upload", folder / "inbox" / f"{site.name}.up")
-        found = pace("client", "fit", job_file, graph, *files, "--yes")
-        yield {"step": "fit", "site": site.name, **found, "bytes": size_of(graph)}
+        found = took("fit", site, "client", "fit", job_file, graph, *files, "--yes")
+        yield found | {"bytes": size_of(graph)}
     outbox, kept, model = folder / "outbox", home / "mine.local", home / "mine.model"
-    merge = pace("server", "merge", job_file, folder / "inbox", "--out", outbox)
-    yield {"step": "merge", **merge}
+    yield took("merge", home, "server", "merge", job_file, folder / "inbox", "--out", outbox)
     adopt = ("--kept", kept, "--return", outbox / "large.down", "--out", model)
-    yield {"step": "adopt", **pace("client", "adopt", job_file, graph, *adopt)}
+    yield took("adopt", home, "client", "adopt", job_file, graph, *adopt)
     out = home / "predictions.parquet"
-    yield {"step": "predict", **pace("client", "predict", model, graph, "--out", out)}
+    yield took("predict", home, "client", "predict", model, graph, "--out", out)
 
 
 def draw(graphs: Path, rows: Path, out: Path) -> None:
@@ -139,26 +130,24 @@ def draw(graphs: Path, rows: Path, out: Path) -> None:
     from matplotlib import pyplot
 
     steps = pandas.read_json(graphs, lines=True)
-    streamed = pandas.DataFrame(json.loads(rows.read_text())["rows"])
     steps = steps[steps["step"].isin(STEPS) & (steps["site"] != "small")]
+    streamed = pandas.DataFrame(json.loads(rows.read_text())["rows"]).set_index("rows")
     tables = {}
-    for unit, column, of_rows in (
+    for unit, of_steps, of_rows in (
         ("seconds of the processor", "cpu_seconds", "seconds"),
         ("MB at most", "peak_mb", "peak_mb"),
     ):
-        tables[f"graph in a folder: {unit}"] = steps.pivot(
-            index="nodes", columns="step", values=column
-        )[list(STEPS)]
-        peers = {of_rows: "PACE, two maps of 128 columns"}
-        peers |= {f"{peer}_{of_rows}": f"scikit-learn: {peer}, one" for peer in ("ridge", "sgd")}
-        tables[f"rows in a stream: {unit}"] = streamed.set_index("rows").rename(columns=peers)[
-            list(peers.values())
-        ]
+        by_step = steps.pivot(index="nodes", columns="step", values=of_steps)
+        names = {of_rows: "PACE, two maps of 128 columns"}
+        names |= {f"{peer}_{of_rows}": f"scikit-learn: {peer}, one" for peer in ("ridge", "sgd")}
+        tables[f"graph in a folder: {unit}"] = by_step[list(STEPS)]
+        tables[f"rows in a stream: {unit}"] = streamed[list(names)].rename(columns=names)
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.5))
     for axis, (title, table) in zip(axes.T.flat, tables.items(), strict=True):
+        lines = {name: table[name].dropna() for name in table}
         growth = {
             name: round(float(np.polyfit(np.log(line.index), np.log(line), 1)[0]), 2)
-            for name, line in ((name, table[name].dropna()) for name in table)
+            for name, line in lines.items()
         }
         table.plot(ax=axis, logx=True, logy=True, marker="o", title=title, grid=True)
         axis.legend([f"{name} (exponent {power})" for name, power in growth.items()])
@@ -179,8 +168,8 @@ def main() -> None:
         draw(*given.picture)
         return
     given.folder.mkdir(parents=True)
-    for point in site_steps(given.nodes, given):
-        print(json.dumps({"nodes": given.nodes, "site": "large"} | point), flush=True)
+    for point in site_steps(given.nodes, given.folder, given.memory, given.method):
+        print(json.dumps({"nodes": given.nodes, **point}), flush=True)
     shutil.rmtree(given.folder)
 
 
