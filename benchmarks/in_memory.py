@@ -1,7 +1,5 @@
 """An engine without a network, and a time that does not pass by itself. For tests and for load."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 

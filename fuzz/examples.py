@@ -1,7 +1,5 @@
 """A small federation whose messages and files are the fuzzer's first inputs."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

@@ -10,8 +10,6 @@ every gate, as methods call it: CNLL takes many at once, the others each alone. 
 many draws each gate had and how many of its choices would have harmed without the promise.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -8,8 +8,6 @@ it with the input's bytes in a file. What one target leaves of the seconds, the 
 as JSON, executions, seconds and peak memory of each.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """A folder in memory for readers of files, and the one outcome beside a result: a `PaceError`."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable

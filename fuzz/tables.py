@@ -1,7 +1,5 @@
 """Text, tables and codebooks from outside."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache

@@ -3,8 +3,6 @@
 `seeds` are valid inputs to begin from. Readers of files get one in a folder in memory.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

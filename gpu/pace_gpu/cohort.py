@@ -1,7 +1,5 @@
 """Clients × seeds as one batch: every kernel serves all of them, a captured graph all steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

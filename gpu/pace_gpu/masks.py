@@ -1,7 +1,5 @@
 """Dropout of clients × seeds at once, from the very streams that each has alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

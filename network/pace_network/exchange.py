@@ -13,8 +13,6 @@ An engine carries messages and promises nothing: it may be silent, slow, fail fo
 twice or one that nobody waits for. `Post` keeps to what was sent, and to when each message expires.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

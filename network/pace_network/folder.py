@@ -9,8 +9,6 @@ that looks every hour finds it. File systems that move files unlike a local disk
 has the SHA-256 of its parts, and one that is not all there is looked at again.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Who is where in a round, for the operator: events as the round meets them, and a table of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

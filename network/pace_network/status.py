@@ -3,8 +3,6 @@
 It refreshes itself, loads nothing, and has names, states and times only: no keys, addresses or sizes.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """`pace folder`: run a job over a folder that server and sites share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated

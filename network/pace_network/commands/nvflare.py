@@ -1,7 +1,5 @@
 """`pace nvflare`: a job for a federation that runs NVFlare."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The Control API of a kit's SuperLink: start, list and stop runs, let nodes join."""
 
-from __future__ import annotations
-
 import io
 import time
 import zipfile

@@ -1,7 +1,5 @@
 """One round over Flower: a run is started at the SuperLink and carried out in this process."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress

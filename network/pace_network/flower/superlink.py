@@ -6,8 +6,6 @@ leads to the Fleet API alone; the next port has everything, and only this machin
 given for the kit's secret, and no process here loads an app (see `tasks`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

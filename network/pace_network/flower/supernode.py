@@ -6,8 +6,6 @@ started again with the reason in words: its key is not registered yet, the serve
 self for alive or is away, clocks differ, or what Flower said last. It ends with this process.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -6,8 +6,6 @@ and leave the app unopened. Most of what is imported is private to Flower: a nam
 moved is an ImportError before anything runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass

@@ -7,8 +7,6 @@
 Site and server decide by their own pace.toml; the NVFlare job decides nothing.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
