@@ -50,10 +50,7 @@ ONLY_IN = {
     "sknetwork": {"datasets/partition.py"},
     "pymetis": {"datasets/partition.py"},
     "matplotlib": {"reports/run_views.py", "reports/run_result.py"},
-    "pyarrow": {
-        "tables/table.py",
-        "tables/streamed.py",
-    },
+    "pyarrow": {"tables/table.py"},
     "cryptography": {"jobs/signatures.py"},
     "pandas": {"reports/trial.py", "reports/run_result.py", "tables/streamed.py"},
     "jinja2": {"reports/document.py"},

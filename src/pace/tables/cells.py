@@ -36,9 +36,6 @@ BOUNDS = (
 )
 STORED = re.compile(r"u?int\d+|halffloat|float|double")  # as numbers, by Arrow
 NUL = "\0"
-UNCLEAR_MARK = (
-    "may have decimals or thousands behind its mark: say --decimal comma or --decimal point"
-)
 
 
 class Words(Sequence[str]):
@@ -264,9 +261,3 @@ READERS: dict[str, Callable[[str], float]] = {  # by style
     "point": _decimal_point,
     "unclear": _without_mark,
 }
-
-
-def missing_numbers(missing: Sequence[str]) -> Array:
-    """The numbers among the words for a missing value, such as -999."""
-    values = parse_cells(missing)
-    return values[np.isfinite(values)]

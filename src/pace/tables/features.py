@@ -15,12 +15,12 @@ from torch import Tensor
 
 from pace.graph import UNKNOWN
 from pace.io import many
-from pace.tables.cells import UNCLEAR_MARK, cells_at, is_number, missing_numbers
+from pace.tables.cells import Array, cells_at, is_number, parse_cells
 from pace.tables.codebook import ABSENT, OTHER, Column, Kind
-from pace.tables.dates import are_dates, show_day
+from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, show_day, unclear_days
 from pace.tables.problems import listed
 from pace.tables.table import Table
-from pace.tables.words import MISSING, alike_notes, like_numbers, missing_among, not_words
+from pace.tables.words import FEW, MISSING, alike_notes, like_numbers, missing_among, not_words
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 FEW_WORDS = 10  # so many may be one a row, in a small table
@@ -29,12 +29,10 @@ OUTLIER_SCALES = 20  # a value further from the centre is most often in another 
 SHIFTED_SCALES, FEW_ROWS = 4, 10  # a median further from it, of so many rows, is worth a warning
 NARROW = 0.2  # scales: numbers that lie so close together and apart are most often in another unit
 NO_WORDS = ("", "nan")  # in a column that may hold words
-FEW_VALUES = 3  # different numbers; fewer show no pattern
 EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
 LIKE_NUMBERS = "looks like numbers with a unit or in a notation that is not read, so words"
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Changes = dict[str, Any]  # what was done -> the indices of its rows
 
 
@@ -66,7 +64,8 @@ def column_kind(table: Table, name: str, absent: Collection[str]) -> Kind | None
     if 2 * numerals <= read + sum(words.values()):
         wrong = not_words(words)
     elif numbers.style in ("unclear", "mixed"):
-        wrong = f"({next(iter(words))}) {UNCLEAR_MARK}"
+        unclear = "may have decimals or thousands behind its mark"
+        wrong = f"({next(iter(words))}) {unclear}: say --decimal comma or --decimal point"
     else:
         return "number"
     if wrong is not None:
@@ -148,13 +147,16 @@ def column_values(
 ) -> tuple[Array, Array, Array, str]:
     """A column of numbers, flags or dates; where it is missing or wrong; and what a cell should be."""
     if kind == "date":
-        values, expected = table.days(name), "a date such as 2024-03-31"
+        if unclear_days(table.text[name]):
+            table.refuse(None, f"column {name!r} {UNCLEAR_DAYS}")
+        values, expected = parse_dates(table.text[name]), "a date such as 2024-03-31"
         missing = np.array([cell.lower() in blanks for cell in table.text[name]], bool)
     else:
         numbers = table.numbers[name]
         values = numbers.values.astype(np.float64)
         expected = "0 or 1" if kind == "flag" else numbers.expected
-        missing = np.isin(values, missing_numbers([*blanks]))
+        numerals = parse_cells([*blanks])  # such as -999
+        missing = np.isin(values, numerals[np.isfinite(numerals)])
         unread = np.isnan(values)
         missing[unread] = [cell.lower() in blanks for cell in cells_at(table.text[name], unread)]
     right = np.isin(values, (0, 1)) if kind == "flag" else np.isfinite(values)
@@ -190,7 +192,7 @@ def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: 
 def stands_for_missing(values: Array) -> str | None:
     """A remark on nines, such as 999 or -99, that are in several rows and far from all other numbers."""
     unique, counts = np.unique(values[np.isfinite(values)], return_counts=True)
-    for end, others in ((-1, unique[:-1]), (0, unique[1:])) if len(unique) > FEW_VALUES else ():
+    for end, others in ((-1, unique[:-1]), (0, unique[1:])) if len(unique) > FEW else ():
         nines = re.fullmatch(r"-9+|99+", f"{unique[end]:.0f}") and unique[end] == round(unique[end])
         if nines and counts[end] > 1 and np.abs(unique[end] - others).min() > np.ptp(others):
             rest = f"from {others.min():g} to {others.max():g} in the others"

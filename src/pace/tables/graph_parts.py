@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from pace.errors import GraphError
 from pace.graph import MASKS, UNKNOWN
 from pace.io import many
-from pace.tables.cells import Words, is_number
+from pace.tables.cells import Array, Words, is_number
 from pace.tables.dates import are_dates
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
@@ -33,8 +33,6 @@ SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
 )  # fmt: skip
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class NodeIds:
@@ -221,7 +219,12 @@ def read_edges(
     if not strange.any():
         return edges, weights
     if columns.strangers == "drop":
-        _tell_dropped(int(strange.sum()), len(strange), problems)
+        dropped = f"dropped: edges to nodes that are not in the table, {int(strange.sum()):,}"
+        if 2 * int(strange.sum()) <= len(strange):
+            problems.notes.append(dropped)
+        else:
+            worse = "predictions lean on neighbours (--with OLD.graph has the other ends)"
+            problems.warnings.append(f"{dropped} of {len(strange):,}: {worse}")
         return edges[:, ~strange], None if weights is None else weights[~strange]
     for index in strange.nonzero().flatten().tolist():
         for end, number in zip(ends, edges[:, index].tolist(), strict=True):
@@ -233,15 +236,6 @@ def read_edges(
                 wrong = f"{end!r} is {name!r}, not the id of any node"
                 table.refuse(index, wrong, kind=kind, cell=name)
     return edges, weights
-
-
-def _tell_dropped(count: int, edges: int, problems: Problems) -> None:
-    dropped = f"dropped: edges to nodes that are not in the table, {count:,}"
-    if 2 * count <= edges:
-        problems.notes.append(dropped)
-        return
-    worse = "predictions lean on neighbours (--with OLD.graph has the other ends)"
-    problems.warnings.append(f"{dropped} of {edges:,}: {worse}")
 
 
 def find_ends(file: TableFile, problems: Problems, weight: str | None) -> list[str]:

@@ -23,7 +23,7 @@ from pace.tables.codebook import Codebook
 from pace.tables.features import infer_columns
 from pace.tables.graph_parts import find_ends
 from pace.tables.importing import Columns, Plan
-from pace.tables.table import ArrowBlock, Table, arrow_blocks, open_table
+from pace.tables.table import ArrowBlock, Table, arrow, arrow_blocks, open_table
 
 SPREAD = 4  # times the number of nodes: ids below it are looked up in a list, in one look
 ROOM_PER_NODE = 160  # bytes: ids and where they are found, labels, split, degrees
@@ -63,13 +63,11 @@ class StreamedTables:
 
     def _ids(self) -> Any:
         """What nodes are called, as an Arrow array; of whole numbers, whole numbers."""
-        import pyarrow
-
         column = self.plan.columns.id
         blocks = arrow_blocks(self.nodes, [column or self.plan.file.columns[0]])
         if column is None:
-            return pyarrow.array(np.arange(sum(map(len, blocks))))
-        ids = pyarrow.chunked_array([_names(block[0]) for block in blocks]).combine_chunks()
+            return arrow().array(np.arange(sum(map(len, blocks))))
+        ids = arrow().chunked_array([_names(block[0]) for block in blocks]).combine_chunks()
         if ids.null_count:
             raise GraphError(f"{self.nodes.name}: an id ({column!r}) is empty")
         return ids
@@ -141,10 +139,7 @@ class StreamedTables:
 
     def write(self, out: Path, memory: int) -> dict[str, Any]:
         """The folder, with so many bytes of memory; its sizes and what the user should know."""
-        import pyarrow
-        from pyarrow import parquet
-
-        plan, ids, nodes = self.plan, pyarrow.table({"id": self.ids}), len(self.ids)
+        plan, ids, nodes = self.plan, arrow().table({"id": self.ids}), len(self.ids)
         if memory < (least := nodes * (ROOM_PER_NODE + 16)):
             takes = f"{nodes:,} nodes take at least {least / 1e9:.1f} GB whatever is streamed"
             raise SettingError(f"{takes}, and --memory allows {memory / 1e9:.1f}: allow more")
@@ -169,7 +164,7 @@ class StreamedTables:
             hashlib.sha256(repr(told).encode()).hexdigest(),
             self.node_blocks,
             self.edge_blocks,
-            finish=lambda folder: parquet.write_table(ids, folder / "ids.parquet"),
+            finish=lambda folder: arrow().parquet.write_table(ids, folder / "ids.parquet"),
         )
         return {
             "nodes": nodes,
@@ -184,11 +179,8 @@ class StreamedTables:
 
 def _names(column: Any) -> Any:
     """Ids as they are compared: whole numbers as such, everything else as text."""
-    import pyarrow
-
     array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    whole = pyarrow.types.is_integer(array.type)
-    return array.cast(pyarrow.int64() if whole else pyarrow.string())
+    return array.cast("int64" if arrow().types.is_integer(array.type) else "string")
 
 
 def _keys(names: Any, words: bool) -> Any:

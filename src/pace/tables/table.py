@@ -24,7 +24,6 @@ from unicodedata import normalize
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import one_line, open_regular, read_head, size_of
 from pace.tables.cells import ArrowCells, Numbers, Words, parse_columns, plain_cells
-from pace.tables.dates import UNCLEAR_DAYS, Days, parse_dates, unclear_days
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 
 if TYPE_CHECKING:
@@ -274,13 +273,6 @@ class Table:
     text: dict[str, Sequence[str]]
     numbers: dict[str, Numbers]
     problems: Problems
-
-    def days(self, column: str) -> Days:
-        """A column of dates; NaN where a cell is none."""
-        cells = self.text[column]
-        if unclear_days(cells):
-            self.refuse(None, f"column {column!r} {UNCLEAR_DAYS}")
-        return parse_dates(cells)
 
     def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
         """A problem of one row, or of the whole file; see `Problems.add`."""

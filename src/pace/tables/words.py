@@ -17,7 +17,7 @@ MISSING: tuple[str, ...] = (  # in any case
 WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*([%°][^\s\d]*|[^\W\d_][^\s\d]*)")  # 5 mg, 12 %, 37 °C
 LIKE_NUMBER = re.compile(r"\W*\d[\d\W]*(?:[eE][+-]?\d+)?")  # €1.50, 120/80, 12:30
 SPREADSHEET = re.compile(r"=.+|#{4,}|#(REF|BEZUG|VALUE|WERT|NAME|DIV/0|NUM|ZAHL|NULL)[!?]")
-FEW = 3  # different words; fewer show no pattern
+FEW = 3  # different words or numbers; fewer show no pattern
 
 
 def missing_among(cells: Collection[str], words: Sequence[str] = MISSING) -> tuple[str, ...]:
