@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -206,15 +206,13 @@ class Graph:
         """The same graph with its tensors on `device`, and those constants that can be moved."""
         if self.x.device == torch.device(device):
             return self
-
-        def moved(parts: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: part.to(device) for name, part in parts.items() if hasattr(part, "to")}
-
-        graph = replace(
-            self, **moved({field.name: getattr(self, field.name) for field in fields(self)})
-        )
-        graph._derived.update(moved(self._derived))
-        return graph
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {name: part for name, part in held.items() if isinstance(part, Tensor)}
+        parts: dict[str, Any] = {name: part.to(device) for name, part in tensors.items()}
+        moved = replace(self, **parts)
+        constants = {name: value for name, value in self._derived.items() if hasattr(value, "to")}
+        moved._derived.update({name: value.to(device) for name, value in constants.items()})
+        return moved
 
     def remasked(self, train: Tensor, val: Tensor, test: Tensor) -> Graph:
         """The same nodes and edges under other masks; constants are shared: none depends on masks."""
