@@ -6,7 +6,7 @@ from torch import Tensor
 from pace.datasets.partition import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 

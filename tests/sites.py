@@ -9,7 +9,7 @@ from pace.graph import Graph
 from pace.jobs.editions import encode_record
 from pace.jobs.job import Job, write_job
 from pace.jobs.roll import Roll
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.runtimes.files.client import adopt_files, fit_files
 from pace.runtimes.files.egress import Egress
 from pace.runtimes.files.outcome import Outcome

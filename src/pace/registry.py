@@ -228,7 +228,7 @@ METHODS = Registry(
 MODELS = Registry(
     "model",
     {
-        "gcn": "pace.models.gcn:GCN",
+        "gcn": "pace.models.networks:GCN",
         "sage": "pace.models.networks:SAGE",
         "gin": "pace.models.networks:GIN",
         "gat": "pace.models.gat:GAT",

@@ -14,7 +14,7 @@ from pace.datasets.partition import divide
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import Limited, Pace, PaceFull, PaceRidge
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method

@@ -9,7 +9,7 @@ from benchmarks.clock import child, compared, cost, in_turns, peak
 from typer import BadParameter
 
 from pace.models import MODELS, sized
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from tests.graphs import CLASSES, FEATURES, clients
 
 

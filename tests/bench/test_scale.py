@@ -28,7 +28,7 @@ from pace.protocol import wire
 from benchmarks.clock import peak
 from benchmarks.server import merged, upload
 from pace.protocol.federation import Federation
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.methods import Pace
 
 agreed = Federation(GCN((1433, 64, 7)), Pace())

@@ -18,7 +18,7 @@ from pace.datasets.partition import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.gates.cnll import slope
 from pace.graph import Graph
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import Params
 from pace.protocol import number_formats
 from pace.task import nll

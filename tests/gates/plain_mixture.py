@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pace.gates.cnll import at_labels
 from pace.gates.mixture import (
     ARMIJO,
     DAMPING,
@@ -16,6 +15,7 @@ from pace.gates.mixture import (
     STEPS,
     TOLERANCE,
     Weights,
+    at_labels,
     local_alone,
 )
 from pace.task import nll

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from pace import Federation, Pace, adopt, fit, merge
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.task import nll
 from tests.graphs import CLASSES, FEATURES, clients
 

@@ -1,6 +1,5 @@
 """CNLL: Propositions 1 to 3 of the paper's appendix, over random logits."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,11 +10,11 @@ from torch import Tensor
 from pace.gates.cnll import (
     BISECTIONS,
     Slopes,
-    at_labels,
     calibrate,
     calibrate_all,
     slope,
 )
+from pace.gates.mixture import at_labels
 from pace.task import nll
 from tests.gates.blended import blend
 from tests.gates.plain_mixture import excess
@@ -136,7 +135,11 @@ def bisected(slopes: Slopes) -> float:
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if slopes(np.array([middle]))[0] < 0 else (low, middle)
+        low, high = (
+            (middle, high)
+            if slopes(torch.tensor([middle], dtype=torch.float64))[0] < 0
+            else (low, middle)
+        )
     return (low + high) / 2
 
 
@@ -147,7 +150,7 @@ def test_alpha_is_plain_bisections_bit_for_bit(drawn: Drawn, scale: float, copie
     local, external = scale * local, scale * (local + 0.1 * external)
     alpha = calibrate(local, external, labels)
     slopes = Slopes([(local, external, labels)])
-    if slopes(np.zeros(1))[0] < 0 < slopes(np.ones(1))[0]:
+    if slopes(torch.zeros(1).double())[0] < 0 < slopes(torch.ones(1).double())[0]:
         assert alpha == bisected(slopes)
 
 

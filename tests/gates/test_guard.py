@@ -1,7 +1,5 @@
 """The guard: a paired test on held-out validation nodes."""
 
-from functools import partial
-
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +8,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from pace.gates.gate import CHANCE, FOLDS, Guarded, Mixture, admitted, held_out, mcnemar_p_value
-from pace.gates.mixture import Weights, weigh_parts
+from pace.gates.mixture import RIDGE, Weights, weigh_parts
 
 HUNDRED = 100
 
@@ -46,31 +44,38 @@ def test_chance_of_thousands_of_nodes_is_a_number() -> None:
     assert mcnemar_p_value(10_100, 9_900) == pytest.approx(coin.sf(10_100) + coin.pmf(10_100) / 2)
 
 
-def test_each_node_is_held_out_once_and_never_weighed_by_itself() -> None:
+def test_each_node_is_held_out_once_and_never_weighed_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sets, labels = pair(0.5)
     seen: list[Tensor] = []
 
-    def watching(given: object, known: Tensor, parts: Tensor) -> list[Weights]:
+    def watching(given: object, known: Tensor, parts: Tensor, ridge: float) -> list[Weights]:
         seen.extend(known[part] for part in parts)
         return [(0.0, 1.0)] * len(parts)
 
-    better, worse = held_out(sets, labels, watching, folds=7)
+    monkeypatch.setattr("pace.gates.gate.weigh_parts", watching)
+    monkeypatch.setattr("pace.gates.gate.FOLDS", 7)
+    better, worse = held_out(sets, labels, RIDGE)
     local, external = ((each.argmax(1) == labels) for each in sets)
     assert (better, worse) == (int((external & ~local).sum()), int((local & ~external).sum()))
     assert len(seen) == 7
     assert sum(HUNDRED - len(known) for known in seen) == HUNDRED
 
 
-def test_every_fold_holds_out_every_class_of_nodes_in_order_of_their_class() -> None:
+def test_every_fold_holds_out_every_class_of_nodes_in_order_of_their_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Tables often come sorted: a contiguous fold would hold out one class and learn from the others."""
     labels = torch.arange(3).repeat_interleave(40)
     held: list[Tensor] = []
 
-    def watching(given: object, known: Tensor, parts: Tensor) -> list[Weights]:
+    def watching(given: object, known: Tensor, parts: Tensor, ridge: float) -> list[Weights]:
         held.extend(known[~part] for part in parts)
         return [(1.0, 0.0)] * len(parts)
 
-    held_out([torch.zeros(120, 3)] * 2, labels, watching)
+    monkeypatch.setattr("pace.gates.gate.weigh_parts", watching)
+    held_out([torch.zeros(120, 3)] * 2, labels, RIDGE)
     assert len(held) == 10
     assert all(set(fold.tolist()) == {0, 1, 2} for fold in held)
 
@@ -78,17 +83,15 @@ def test_every_fold_holds_out_every_class_of_nodes_in_order_of_their_class() -> 
 def test_clear_evidence_is_admitted_at_every_level_and_none_at_none() -> None:
     clear, none = pair(0.8), pair(0.0)
     for level in (0.5, 0.05, 0.01):
-        assert admitted(*clear, weigh_parts, level)
-    assert mcnemar_p_value(*held_out(*none, weigh_parts)) == 0.5
-    assert admitted(*none, weigh_parts, 0.5)
-    assert not admitted(*none, weigh_parts, 0.2)
+        assert admitted(*clear, RIDGE, level)
+    assert mcnemar_p_value(*held_out(*none, RIDGE)) == 0.5
+    assert admitted(*none, RIDGE, 0.5)
+    assert not admitted(*none, RIDGE, 0.2)
 
 
 def test_a_stricter_level_admits_less() -> None:
     admitted_at = {
-        level: sum(
-            admitted(*pair(0.1, seed), partial(weigh_parts, ridge=2.0), level) for seed in range(20)
-        )
+        level: sum(admitted(*pair(0.1, seed), RIDGE, level) for seed in range(20))
         for level in (1.0, 0.2, 0.01)
     }
     assert admitted_at[1.0] == 20
@@ -98,17 +101,17 @@ def test_a_stricter_level_admits_less() -> None:
 def test_too_few_nodes_are_no_evidence() -> None:
     sets, labels = pair(0.8)
     few = [each[:4] for each in sets]
-    assert not admitted(few, labels[:4], weigh_parts, 0.5)
-    assert admitted(few, labels[:4], weigh_parts, CHANCE)  # nor of harm
-    assert admitted(few, labels[:4], weigh_parts, 1.0)
+    assert not admitted(few, labels[:4], RIDGE, 0.5)
+    assert admitted(few, labels[:4], RIDGE, CHANCE)  # nor of harm
+    assert admitted(few, labels[:4], RIDGE, 1.0)
     right = torch.nn.functional.one_hot(labels[:FOLDS], 3).double()
     told = [
         -right,
         right,
     ]  # Local is wrong everywhere: a node a fold is evidence, one fewer is none
-    assert admitted(told, labels[:FOLDS], weigh_parts, 0.5)
+    assert admitted(told, labels[:FOLDS], RIDGE, 0.5)
     fewer = [logits[:-1] for logits in told]
-    assert not admitted(fewer, labels[: FOLDS - 1], weigh_parts, 0.5)
+    assert not admitted(fewer, labels[: FOLDS - 1], RIDGE, 0.5)
 
 
 @pytest.mark.parametrize(("lost", "kept_local"), [(2, False), (12, True)])

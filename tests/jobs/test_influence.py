@@ -5,7 +5,7 @@ import torch
 
 from pace.jobs.disclosure import influence
 from pace.methods import FedAvg, Local, Pace
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
 from pace.protocol.uploads import Messages

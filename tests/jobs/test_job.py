@@ -15,7 +15,7 @@ from pace.jobs.disclosure import disclosure
 from pace.jobs.explain import job_facts
 from pace.jobs.job import Job, digest, read_job, render_job, write_job
 from pace.methods import METHODS
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol import layouts, number_formats, steps, wire
 from pace.protocol.number_formats import KINDS
 from tests.graphs import clients

@@ -34,7 +34,7 @@ from pace.jobs import admission, signatures
 from pace.jobs.admission import admit
 from pace.jobs.job import Job, read_job, write_job
 from pace.methods import FedAvg, Pace
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import Params
 from pace.protocol import Kept, layouts, ring, steps, wire
 from pace.protocol.federation import Federation

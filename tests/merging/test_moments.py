@@ -9,7 +9,7 @@ from pace.errors import MomentError
 from pace.graph import Graph
 from pace.merging.moments import EPS, check, propagated, raw, uniform
 from pace.methods import Pace
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.models.propagation import propagation
 from pace.protocol import steps
 from pace.protocol.federation import Federation

@@ -10,7 +10,7 @@ from pace.gates.gate import cnll
 from pace.graph import Graph
 from pace.methods import METHODS, Fixed, Pace, PaceRidge, make
 from pace.methods.baselines import FedProx
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol import layouts, steps
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method

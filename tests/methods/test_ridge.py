@@ -15,7 +15,7 @@ from pace.methods import Pace, PaceRidge, make
 from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import OWN, Regressed
 from pace.models import MODELS
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.models.unit_rows import unit_rows
 from pace.protocol import layouts, steps, wire
 from pace.protocol.federation import Federation

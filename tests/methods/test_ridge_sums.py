@@ -13,7 +13,7 @@ from pace.merging.ridge import SKETCH, compressed, expanded, solve_rows
 from pace.methods import PaceRidge, RidgeSums
 from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import ROWS
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.models.unit_rows import unit_rows
 from pace.protocol import layouts
 from pace.protocol.federation import Federation

@@ -10,7 +10,7 @@ from pace.jobs import explain
 from pace.jobs.disclosure import disclosure
 from pace.jobs.job import Job, read_job, write_job
 from pace.methods import METHODS, make
-from pace.models import MODELS, kind_of, parse_model, settings_of, sized
+from pace.models import MODELS, kind_of, settings_of, sized
 from pace.models import make as make_model
 from pace.protocol import steps
 from pace.protocol.federation import Federation
@@ -93,7 +93,7 @@ def test_a_job_file_keeps_the_model_and_its_settings(text: str, tmp_path: Path) 
     assert again.model == job.model
     assert again.federation.digest == job.federation.digest
     assert again.digest == job.digest
-    kind, settings = parse_model(text)
+    kind, settings = MODELS.parse(text)
     assert kind_of(again.model) == kind
     assert settings_of(again.model) | settings == settings_of(again.model)
     said = explain.job_facts(again)["model"]
@@ -130,12 +130,12 @@ def test_the_disclosure_says_what_every_tensor_is(kind: str) -> None:
 
 
 def test_words_of_a_command() -> None:
-    assert parse_model("gat:heads=4") == ("gat", {"heads": 4})
-    assert parse_model("appnp:teleport=0.5,hops=2") == ("appnp", {"teleport": 0.5, "hops": 2})
+    assert MODELS.parse("gat:heads=4") == ("gat", {"heads": 4})
+    assert MODELS.parse("appnp:teleport=0.5,hops=2") == ("appnp", {"teleport": 0.5, "hops": 2})
     with pytest.raises(SettingError, match="settings are written gat:key=value"):
-        parse_model("gat:heads")
+        MODELS.parse("gat:heads")
     with pytest.raises(SettingError, match="did you mean 'sage'"):
-        parse_model("sages")
+        MODELS.parse("sages")
     with pytest.raises(SettingError, match="heads is 'many', expected a whole number"):
         sized("gat:heads=many", FEATURES, 16, 2, CLASSES)
     assert sized("sgc", FEATURES, 16, 3, CLASSES) == make_model("sgc", (FEATURES, CLASSES), hops=3)

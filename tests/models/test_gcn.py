@@ -7,7 +7,7 @@ from torch_geometric.nn import GCNConv
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.models.propagation import propagation
 from tests.graphs import CLASSES, FEATURES, clients
 

@@ -25,7 +25,7 @@ from pace.graph import Graph
 from pace.jobs import signatures
 from pace.jobs.disclosure import influence
 from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, make
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import Params
 from pace.protocol import adopt_all, steps, uploads, wire
 from pace.protocol.federation import Federation

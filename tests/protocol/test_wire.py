@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pace.errors import LayoutError, WireError
 from pace.methods import Pace
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import size
 from pace.protocol import layouts, wire
 from pace.protocol.federation import Federation

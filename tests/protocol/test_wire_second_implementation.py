@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pace.errors import PaceError
 from pace.jobs import admission, signatures
 from pace.jobs.job import SERVER, Job, read_job, render_job
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol import layouts, number_formats, steps, wire
 from pace.protocol.method import Summable
 from pace.protocol.sealing import counted

@@ -12,7 +12,7 @@ import torch
 
 from pace.errors import FileError
 from pace.methods import make
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.reports import (
     Beside,
     Choice,

@@ -20,7 +20,7 @@ from pace.io import untrusted
 from pace.jobs import exact_size, explain, signatures
 from pace.jobs.job import LARGEST, Job, digest, read_job, render_job
 from pace.methods import METHODS
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol import wire
 from pace.runtimes.files import model
 from pace.runtimes.files.inspect import inspect

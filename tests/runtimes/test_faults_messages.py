@@ -16,7 +16,7 @@ from pace.jobs.disclosure import influence
 from pace.jobs.job import read_job, write_job
 from pace.jobs.journal import Journal, Refusal
 from pace.methods import Pace
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol import layouts, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages

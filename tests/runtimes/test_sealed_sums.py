@@ -9,7 +9,7 @@ from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.methods import make
 from pace.methods.beyond import ridge
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.runtimes.files import merge, model
 from pace.runtimes.simulation import run_trials
 from tests.graphs import CLASSES, FEATURES, clients

@@ -10,7 +10,7 @@ from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.merging.carrier import compress
 from pace.methods import FedAvg, Local, Pace, make
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import size
 from pace.protocol import steps
 from pace.protocol.federation import Federation

@@ -11,7 +11,7 @@ from pace.datasets.partition import ALPHA, DATA_SEED, DELTA, RESOLUTION
 from pace.gates.cnll import BISECTIONS, calibrate
 from pace.merging.carrier import RANK
 from pace.methods import make
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol.federation import describe
 from pace.registry import METHODS
 from pace_study.cell import HIDDEN, LAYERS, Store

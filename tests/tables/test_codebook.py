@@ -17,7 +17,7 @@ from pace.errors import GraphError, SettingError
 from pace.io import records, untrusted
 from pace.io.records import plain_record, read_record
 from pace.jobs.job import Job, read_job, write_job
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.runtimes.files.inspect import inspect
 from pace.tables.codebook import Codebook, Column, read_columns, write_columns
 from pace.tables.importing import Columns, Imported, import_graph

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from pace.graph import Graph
 from pace.methods import Local
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.models.operator import Operator
 from pace.models.propagation import propagation, times_features
 from pace.params import Params

@@ -309,7 +309,7 @@ def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:
 
 def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Model:
     """The model, with these hidden widths between the numbers of features and classes."""
-    kind, settings = pace.models.parse_model(MODELS.allow(text))
+    kind, settings = split_settings(MODELS.allow(text))
     factory = MODELS.factory(kind)
     if hidden is None:
         has_hidden = hasattr(factory, "sized") and getattr(factory, "hidden_layers", True)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 BISECTIONS = 64  # Section 4.4
 
-FloatArray = NDArray[np.float64]
 Receiver = tuple[Tensor, Tensor, Tensor]  # Local's and External's validation logits, and the labels
 
 
@@ -46,9 +43,10 @@ def calibrate_all(receivers: Sequence[Receiver]) -> list[float]:
     return alphas
 
 
-def roots(slopes: Slopes) -> FloatArray:
+def roots(slopes: Slopes) -> Tensor:
     """Where each slope crosses zero, by `BISECTIONS` halvings, or the end of [0, 1] next to it."""
-    low, high = np.zeros(slopes.receivers), np.ones(slopes.receivers)
+    low = torch.zeros(slopes.receivers, dtype=torch.float64)
+    high = torch.ones_like(low)
     first, last = slopes(low), slopes(high)
     inside = (first < 0) & (last > 0)
     for _ in range(BISECTIONS):
@@ -56,8 +54,8 @@ def roots(slopes: Slopes) -> FloatArray:
         if not (inside & (low < middle) & (middle < high)).any():
             break
         negative = slopes(middle) < 0
-        low, high = np.where(negative, middle, low), np.where(negative, high, middle)
-    return np.where(inside, (low + high) / 2, first < 0)
+        low, high = torch.where(negative, middle, low), torch.where(negative, high, middle)
+    return torch.where(inside, (low + high) / 2, (first < 0).double())
 
 
 class Slopes:
@@ -80,15 +78,14 @@ class Slopes:
         self.observed = self.displacement.gather(1, truth).squeeze(1)
         self.counts = torch.tensor(counts, dtype=torch.float64, device=logits.device)
 
-    def __call__(self, alphas: FloatArray) -> FloatArray:
-        alpha = torch.from_numpy(alphas).to(self.counts.device)[:, None, None]
+    def __call__(self, alphas: Tensor) -> Tensor:
+        alpha = alphas.to(self.counts.device)[:, None, None]
         chances = ((1 - alpha) * self.local + alpha * self.external).softmax(1)
         excess = (chances * self.displacement).sum(1) - self.observed
         while excess.shape[1] > 1:  # halves are added, so that zeros at the end change no bit
             first, second = excess.chunk(2, 1)
             excess = first + second
-        slopes: FloatArray = (excess[:, 0] / self.counts).cpu().numpy()
-        return slopes
+        return (excess[:, 0] / self.counts).cpu()
 
 
 def padded(rows: int) -> int:
@@ -98,9 +95,4 @@ def padded(rows: int) -> int:
 
 def slope(local: Tensor, external: Tensor, labels: Tensor, alpha: float) -> float:
     """R'(α): the displacement the blend expects less the displacement of the true labels."""
-    return float(Slopes([(local, external, labels)])(np.array([alpha]))[0])
-
-
-def at_labels(sets: Tensor, labels: Tensor) -> Tensor:
-    """z_{v,y_v} of each of (K, n, classes), (K, n)."""
-    return sets.gather(2, labels.expand(len(sets), -1)[..., None]).squeeze(2)
+    return float(Slopes([(local, external, labels)])(torch.tensor([alpha], dtype=torch.float64)))

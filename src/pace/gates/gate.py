@@ -8,7 +8,6 @@ A gate is any function of this kind, or a frozen dataclass that can be called as
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import torch
@@ -21,8 +20,6 @@ from pace.task import called, nll
 Gate = Callable[[Sequence[Tensor], Tensor], Weights]
 """Of logits on the validation nodes, Local's first, each (nodes, classes), and labels: the weights."""
 Validation = tuple[Sequence[Tensor], Tensor]  # what a gate is told of one receiver
-# (logit sets, labels, parts of the nodes) -> weights on each part
-WeighParts = Callable[[Sequence[Tensor], Tensor, Tensor], Sequence[Weights]]
 
 LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
 CHANCE = 0.95  # of the guard: no fewer right than chance explains, one time in twenty
@@ -72,8 +69,7 @@ class Guarded:
     def __call__(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
         sets, labels = sampled(sets, labels)
         weights = weigh(sets, labels, self.ridge)
-        on_parts = partial(weigh_parts, ridge=self.ridge)
-        if sum(weights[1:]) > 0 and not admitted(sets, labels, on_parts, self.level):
+        if sum(weights[1:]) > 0 and not admitted(sets, labels, self.ridge, self.level):
             return local_alone(sets)
         return weights
 
@@ -122,9 +118,7 @@ def no_worse_than_local(
     return local_alone(sets)
 
 
-def admitted(
-    sets: Sequence[Tensor], labels: Tensor, weigh: WeighParts, level: float, folds: int = FOLDS
-) -> bool:
+def admitted(sets: Sequence[Tensor], labels: Tensor, ridge: float, level: float) -> bool:
     """Whether the evidence against "no better than Local" is at the level: 1 admits everything.
 
     Weights chosen without a fold are tried on it: some nodes are gained (only the mixture has them
@@ -135,18 +129,16 @@ def admitted(
     """
     if level >= 1:
         return True
-    if len(labels) < folds:
+    if len(labels) < FOLDS:
         return level > LEVEL
-    return mcnemar_p_value(*held_out(sets, labels, weigh, folds)) <= level
+    return mcnemar_p_value(*held_out(sets, labels, ridge)) <= level
 
 
-def held_out(
-    sets: Sequence[Tensor], labels: Tensor, weigh: WeighParts, folds: int = FOLDS
-) -> tuple[int, int]:
-    """Count the held-out nodes gained and lost against Local. Node v is in fold v mod `folds`."""
-    folded = torch.arange(len(labels)) % folds == torch.arange(folds)[:, None]
+def held_out(sets: Sequence[Tensor], labels: Tensor, ridge: float) -> tuple[int, int]:
+    """Count the held-out nodes gained and lost against Local. Node v is in fold v mod `FOLDS`."""
+    folded = torch.arange(len(labels)) % FOLDS == torch.arange(FOLDS)[:, None]
     gained = lost = 0
-    for out, weights in zip(folded, weigh(sets, labels, ~folded), strict=True):
+    for out, weights in zip(folded, weigh_parts(sets, labels, ~folded, ridge), strict=True):
         mixed = called(mix([logits[out] for logits in sets], weights)) == labels[out]
         local = called(sets[0][out]) == labels[out]
         gained += int((mixed & ~local).sum())

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pace.gates.cnll import at_labels
-
 RIDGE = 2.0  # ρ
 TOLERANCE = 1e-8  # of a gradient, against the size of the logits
 LARGEST = 1e100  # a logit whose square is still a number
@@ -177,3 +175,8 @@ def optimal(problems: Problems, weights: Tensor) -> Tensor:
     tolerance = (TOLERANCE * problems.scale)[:, None]
     level = (gradient.abs() <= tolerance) | (weights == 0)
     return ((weights >= 0) & level & (gradient >= -tolerance)).all(1)
+
+
+def at_labels(sets: Tensor, labels: Tensor) -> Tensor:
+    """z_{v,y_v} of each of (K, n, classes), (K, n)."""
+    return sets.gather(2, labels.expand(len(sets), -1)[..., None]).squeeze(2)

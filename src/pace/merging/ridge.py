@@ -91,10 +91,7 @@ class Gram:
         kernel, sums = products[: self.columns].split([self.columns, len(self.counts)], 1)
         centred = (sums - sums.mean(1, keepdim=True)) / PULL**0.5
         return [
-            answer
-            + _solved(_damped(kernel, strength), centred - kernel @ answer.double()).to(
-                answer.dtype
-            )
+            answer + _solved(kernel, strength, centred - kernel @ answer.double()).to(answer.dtype)
             for answer, strength in zip(answers, strengths, strict=True)
         ]
 
@@ -183,7 +180,7 @@ def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tens
     """W_λ = Zᵀ(ZZᵀ + λI)⁻¹M for each λ, (strengths, d, classes), from all clients' stacked rows."""
     kernel = lower_kernel(rows).double()
     labels = labels.double()
-    duals = [_solved(_damped(kernel, strength), labels) for strength in strengths]
+    duals = [_solved(kernel, strength, labels) for strength in strengths]
     answers = rows.T @ torch.cat(duals, 1).to(rows.dtype)
     return torch.stack(answers.double().split(labels.shape[1], 1))
 
@@ -216,14 +213,7 @@ def public_matrix(features: int, generator: torch.Generator) -> Tensor:
 
 def solve_gram(gram: Tensor, sums: Tensor, strengths: Sequence[float]) -> Tensor:
     """W_λ = (G + λI)⁻¹B for each λ, from G itself."""
-    return torch.stack([_solved(_damped(gram, strength), sums) for strength in strengths])
-
-
-def _damped(matrix: Tensor, strength: float) -> Tensor:
-    """M + λI."""
-    damped = matrix.clone()
-    damped.diagonal().add_(strength)
-    return damped
+    return torch.stack([_solved(gram, strength, sums) for strength in strengths])
 
 
 def solve_sums(sums: Sequence[Tensor], omega: Tensor | None, strengths: Sequence[float]) -> Tensor:
@@ -233,14 +223,16 @@ def solve_sums(sums: Sequence[Tensor], omega: Tensor | None, strengths: Sequence
     return solve_sketch(sums[0], sums[1], omega, strengths, float(sums[2]))
 
 
-def _solved(matrix: Tensor, right: Tensor) -> Tensor:
-    """M⁻¹ R for a positive definite M, and its pseudo-inverse's answer where a liar sent another.
+def _solved(matrix: Tensor, strength: float, right: Tensor) -> Tensor:
+    """(M + λI)⁻¹ R for a positive definite M, and the pseudo-inverse's where a liar sent another.
 
     Of M the lower half is read.
     """
-    factor, failed = torch.linalg.cholesky_ex(matrix)
+    damped = matrix.clone()
+    damped.diagonal().add_(strength)
+    factor, failed = torch.linalg.cholesky_ex(damped)
     if failed:
-        factor = torch.linalg.pinv(matrix, hermitian=True)
+        factor = torch.linalg.pinv(damped, hermitian=True)
     answer: Tensor = factor @ right if failed else torch.cholesky_solve(right, factor)
     return answer
 
@@ -347,7 +339,7 @@ def own_residuals(
     solutions = list(right)
     for strength in set(strengths):  # one factor for all answers of a strength
         indices = [index for index, other in enumerate(strengths) if other == strength]
-        solved = _solved(_damped(kernel, strength), torch.cat([right[i] for i in indices], 1))
+        solved = _solved(kernel, strength, torch.cat([right[i] for i in indices], 1))
         for index, solution in zip(indices, solved.split(labels.shape[1], 1), strict=True):
             solutions[index] = solution
     together = torch.cat(solutions, 1).to(rows.dtype)

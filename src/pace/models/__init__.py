@@ -10,10 +10,9 @@ from pace.models import refitted
 from pace.models.base import Drop, Field, Model, Network, Pass, Rows, identity
 from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
-from pace.models.gcn import GCN
 from pace.models.layers import Layered, glorot
-from pace.models.mapped import LOGITS, Excerpt, MappedGraph, RowTable, forget
-from pace.models.networks import APPNP, GIN, MLP, SAGE, SGC
+from pace.models.mapped import Excerpt, MappedGraph, RowTable, forget_logits
+from pace.models.networks import APPNP, GCN, GIN, MLP, SAGE, SGC
 from pace.models.operator import SPARSE_BELOW, Operator, Product, csr_tensor, density
 from pace.models.propagation import SymbolicGraph
 from pace.models.refitted import (
@@ -33,19 +32,13 @@ from pace.registry import MODELS
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings
 
 
-def parse_model(text: str) -> tuple[str, dict[str, Any]]:
-    """The kind and the settings of a model in a command, such as `gat:heads=4`."""
-    name, given = split_settings(text)
-    kind = MODELS.listed(name)
-    return MODELS.parse(text) if hasattr(MODELS.factory(kind), "sized") else (kind, dict(given))
-
-
 def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> Model:
     """The model that `text` names, with `layers - 1` hidden layers of one width."""
-    kind, settings = parse_model(text)
+    kind, given = split_settings(text)
     factory: Any = MODELS.factory(kind)
     if not hasattr(factory, "sized"):
-        return _from_factory(kind, (features, classes), settings)
+        return _from_factory(kind, (features, classes), given)
+    _, settings = MODELS.parse(kind, given)
     model: Model = factory.sized(features, hidden, layers, classes, **settings)
     return model
 

@@ -15,7 +15,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -59,9 +59,9 @@ def from_torch(
         >>> from_torch(torch_geometric.nn.GCN(5, 8, num_layers=2, out_channels=3), 5, 3).averaged
         ('convs.0.bias', 'convs.1.bias')
     """
-    make = module if not isinstance(module, nn.Module) else None
+    make = partial(_reset, copy.deepcopy(module)) if isinstance(module, nn.Module) else module
     with _seeded(0):
-        template = copy.deepcopy(module) if make is None else make(features, classes)
+        template = make(features, classes)
     if not isinstance(template, nn.Module):
         kind = type(template).__name__
         raise SettingError(f"the factory made a {kind}, expected a torch.nn.Module")
@@ -121,13 +121,7 @@ class TorchModel(Model):
     def start(self, seed: int) -> dict[str, Tensor]:
         """W_0: the module made, or reset, under this seed."""
         with _seeded(seed):
-            if self.factory is not None:
-                fresh = self.factory(self.features, self.classes)
-            else:
-                fresh = copy.deepcopy(self.module)
-                for part in fresh.modules():
-                    if callable(reset := getattr(part, "reset_parameters", None)):
-                        reset()
+            fresh = self.factory(self.features, self.classes)
         return {
             name: value.detach().float().clone(memory_format=torch.contiguous_format)
             for name, value in fresh.named_parameters()
@@ -163,6 +157,15 @@ class TorchModel(Model):
         return Pass(inputs, before, (logits if goal is None else logits.index_select(0, goal),))
 
 
+def _reset(module: nn.Module, features: int, classes: int) -> nn.Module:
+    """A copy of a module whose parts drew their parameters anew."""
+    fresh = copy.deepcopy(module)
+    for part in fresh.modules():
+        if callable(reset := getattr(part, "reset_parameters", None)):
+            reset()
+    return fresh
+
+
 Spread = Callable[[Tensor, Tensor], Tensor]  # (rows of all nodes, nodes) -> their propagated rows
 
 
@@ -190,20 +193,17 @@ def _watched(
         edges += [named.get(key) for key in ("edge_index", "edge_weight")[len(edges) :]]
         spreads[f"{prefix}lin.weight"] = lambda rows, nodes: rule(conv, own, rows, *edges)[nodes]
 
-    handles = []
-    for path, part in module.named_modules():
-        prefix = f"{path}." if path else ""
-        if isinstance(part, linears) and f"{prefix}weight" in params:
-            handles.append(part.register_forward_pre_hook(partial(note, f"{prefix}weight")))
-        rule = next((rule for kind, rule in rules.items() if isinstance(part, kind)), None)
-        if rule is not None and f"{prefix}lin.weight" in params:
-            hook = partial(arrive, prefix, rule)
-            handles.append(part.register_forward_pre_hook(hook, with_kwargs=True))
-    try:
+    with ExitStack() as hooks:
+        for path, part in module.named_modules():
+            prefix = f"{path}." if path else ""
+            if isinstance(part, linears) and f"{prefix}weight" in params:
+                watch = partial(note, f"{prefix}weight")
+                hooks.enter_context(part.register_forward_pre_hook(watch))
+            rule = next((rule for kind, rule in rules.items() if isinstance(part, kind)), None)
+            if rule is not None and f"{prefix}lin.weight" in params:
+                watch = partial(arrive, prefix, rule)
+                hooks.enter_context(part.register_forward_pre_hook(watch, with_kwargs=True))
         yield given, spreads
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _gcn(conv: Any, own: Params, rows: Tensor, edges: Tensor, weights: Tensor | None) -> Tensor:
@@ -239,11 +239,6 @@ class _Standardise(nn.Module):
         self.eps: float = norm.eps
         self.weight: nn.Parameter | None = norm.weight
         self.bias: nn.Parameter = norm.bias
-
-    def reset_parameters(self) -> None:
-        if self.weight is not None:
-            nn.init.ones_(self.weight)
-            nn.init.zeros_(self.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
         others = [axis for axis in range(rows.ndim) if axis != 1]

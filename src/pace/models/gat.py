@@ -18,7 +18,7 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models import propagation as travel
 from pace.models.base import Drop, Field, Later, Pass, Rows, identity
-from pace.models.layers import Layer, Layered, Linear, glorot, uniform
+from pace.models.layers import Layered, glorot, uniform
 from pace.models.operator import Operator, csr_array, csr_tensor, linear_map, multiplier
 from pace.params import Params
 
@@ -109,9 +109,6 @@ class GAT(Layered):
         """The width of one head."""
         width = self.widths[layer + 1]
         return width if layer + 1 == self.layers else width // self.heads
-
-    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
-        return (Layer((Linear(f"{number}", fan_in, fan_out),)),)
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
         params: dict[str, Tensor] = {}

@@ -1,11 +1,10 @@
 """Models that declare their linear layers: the start, the receptive field and the pass follow."""
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Self
 
 import torch
@@ -61,6 +60,10 @@ class Layered(Model):
     """Whether it has hidden layers whose widths can be chosen."""
     glorot_start: ClassVar[bool] = False
     """Whether it starts Glorot-uniform with zero biases, rather than as torch's linear layers."""
+    part: ClassVar[str] = ""
+    """What follows a layer's number in the name of its weight, where it has one weight."""
+    travels: ClassVar[bool] = True
+    """Whether the rows that this weight multiplies travel along edges."""
     limits: ClassVar[Mapping[str, tuple[float, ...]]] = {}
     """Of settings: the least whole number, or the least and the largest number."""
 
@@ -92,23 +95,24 @@ class Layered(Model):
     def layer_by_layer(self) -> bool:
         """Whether it reads one hop a layer, as a mapped graph needs it."""
         own = type(self)
-        return own.field is Layered.field and own.first is Layered.first
+        return own.field is Layered.field and own.travelled is Layered.travelled
 
-    @abstractmethod
     def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
-        """The layer of this number, in one step or more."""
+        """The layer of this number, in one step or more; here, with one weight."""
+        return (Layer((Linear(f"{number}{self.part}", fan_in, fan_out, self.travels),)),)
 
     def operator(self, graph: Graph) -> Operator:
         """A: how rows travel along edges."""
         raise TypeError(f"{type(self).__name__} has no operator: its rows do not travel")
 
-    def first(self, graph: Graph) -> Operator | Product:
+    def travelled(self, graph: Graph) -> Operator | Product:
         """A X, what the weights of the first layer multiply."""
+        return times_features(self.operator(graph), graph)
+
+    def first(self, graph: Graph) -> Operator | Product:
+        """The same, made once for every setting and kept with the graph."""
         settings = [getattr(self, setting.name) for setting in fields(self)[2:]]
-        return graph.derived(
-            f"features along {type(self).__qualname__} {settings}",
-            lambda graph: times_features(self.operator(graph), graph),
-        )
+        return graph.derived(f"{type(self).__qualname__} {settings}", self.travelled)
 
     @cached_property
     def layout(self) -> tuple[Layer, ...]:
@@ -153,15 +157,15 @@ class Layered(Model):
             at(self.first(graph) if linear.travels else features(graph), reached.rows[0])
             for linear in first.weights
         ]
-        hop, seen = 0, [] if first.inner else [0]
-        for layer in above:
-            for linear in layer.weights:
-                stays = reached.own[hop] if layer.travels else slice(None)
-                operators.append(reached.blocks[hop] if linear.travels else stays)
-            hop += layer.travels
-            seen += [] if layer.inner else [hop]
-        read = graph.x if centers is None else None
-        return Field(tuple(reached.centers[hop] for hop in seen), tuple(operators), read)
+        hops = list(accumulate((layer.travels for layer in above), initial=0))
+        for hop, layer in zip(hops, above, strict=False):
+            own = reached.own[hop] if layer.travels else slice(None)
+            operators += [
+                reached.blocks[hop] if linear.travels else own for linear in layer.weights
+            ]
+        layers = zip(hops, self.layout, strict=True)
+        seen = tuple(reached.centers[hop] for hop, layer in layers if not layer.inner)
+        return Field(seen, tuple(operators), graph.x if centers is None else None)
 
     def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
         """One pass over a field; `drop` is applied to every hidden activation."""
@@ -213,34 +217,32 @@ class Layered(Model):
         name = f"{LOGITS}{digest_of(self, *params.values())}"
         hidden: Rows | None = None
         for layer in self.layout:
-            parts: list[tuple[Rows, Tensor, Tensor]] = []
+            parts: list[tuple[Rows, Tensor]] = []
             for linear in layer.weights:
-                rows: Rows
-                weight = params[linear.weight].t()
-                if hidden is None:
-                    rows = self.first(graph) if linear.travels else features(graph)
-                elif linear.travels:
-                    thin, at = partial(_thinner, hidden, weight), f"{name}-{linear.name}"
-                    rows = graph.stored_product(at, linear.fan_out, thin, [self.operator(graph)])
-                    weight = torch.eye(linear.fan_out)
-                else:
-                    rows = hidden
+                below = hidden
+                if below is None:
+                    below = self.first(graph) if linear.travels else features(graph)
+                product = partial(_product, below, params[linear.weight].t())
+                rows: Rows = Later(product)
+                if hidden is not None and linear.travels:
+                    place, along = f"{name}-{linear.name}", [self.operator(graph)]
+                    rows = graph.stored_product(place, linear.fan_out, product, along)
                 bias = params[f"{linear.name}.bias"] if linear.bias else torch.zeros(())
-                parts.append((rows, weight, bias))
+                parts.append((rows, bias))
             hidden = Later(partial(_added, parts, positive=True))
         return Later(partial(_added, parts))
 
 
-def _thinner(rows: Rows, weight: Tensor, nodes: Tensor, columns: slice) -> Tensor:
+def _product(rows: Rows, weight: Tensor, nodes: Tensor, columns: slice = slice(None)) -> Tensor:
     """Some columns of H W^T at some nodes."""
     return rows[nodes] @ weight[:, columns]
 
 
 def _added(
-    parts: Sequence[tuple[Rows, Tensor, Tensor]], nodes: Tensor, *, positive: bool = False
+    parts: Sequence[tuple[Rows, Tensor]], nodes: Tensor, *, positive: bool = False
 ) -> Tensor:
-    """Σ H W^T + 1 b^T at some nodes, perhaps after a ReLU."""
-    outputs = [rows[nodes] @ weight + bias for rows, weight, bias in parts]
+    """Σ R + 1 b^T at some nodes, perhaps after a ReLU."""
+    outputs = [rows[nodes] + bias for rows, bias in parts]
     total = sum(outputs[1:], start=outputs[0])
     return total.relu() if positive else total
 

@@ -274,7 +274,7 @@ def digest_of(*parts: object) -> str:
     return sha.hexdigest()[:16]
 
 
-def forget(graph: MappedGraph, prefix: str) -> None:
-    """Remove products that nobody will ask for again."""
-    for folder in (graph.folder / "made").glob(f"{prefix}*"):
+def forget_logits(graph: MappedGraph) -> None:
+    """Remove what was made for a model; other products are the graph's."""
+    for folder in (graph.folder / "made").glob(f"{LOGITS}*"):
         shutil.rmtree(folder)

@@ -17,6 +17,30 @@ from pace.params import Params
 
 
 @dataclass(frozen=True)
+class GCN(Layered):
+    """H_l+1 = ReLU(P H_l W_l^T + 1 b_l^T), logits last (Kipf and Welling, 2017).
+
+    Dropout comes after each hidden activation. Weights are stored (out, in) and the bias is added after
+    propagation, as in PyG.
+
+    Raises:
+        SettingError: a width is below 1, or dropout is not in [0, 1).
+
+    Example:
+        >>> from pace import GCN
+        >>> GCN((1433, 64, 7)).layers
+        2
+    """
+
+    title: ClassVar[str] = "graph convolutional network"
+    reads_weights: ClassVar[bool] = True
+    glorot_start: ClassVar[bool] = True
+
+    def operator(self, graph: Graph) -> Operator:
+        return travel.propagation(graph)
+
+
+@dataclass(frozen=True)
 class MLP(Layered):
     """H_l+1 = ReLU(H_l W_l^T + 1 b_l^T), logits last; PyG's `MLP` without normalisation.
 
@@ -25,9 +49,8 @@ class MLP(Layered):
 
     title: ClassVar[str] = "perceptron that reads no edge"
     reads_weights: ClassVar[bool] = True  # it reads no edge at all
-
-    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
-        return (Layer((Linear(f"{number}.linear", fan_in, fan_out, travels=False),)),)
+    part: ClassVar[str] = ".linear"
+    travels: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +98,7 @@ class SGC(Layered):
     title: ClassVar[str] = "simple graph convolution"
     reads_weights: ClassVar[bool] = True
     hidden_layers: ClassVar[bool] = False
+    part: ClassVar[str] = ".hops"
     limits: ClassVar[Mapping[str, tuple[float, ...]]] = {"hops": (0,)}
 
     hops: int = 2
@@ -91,21 +115,12 @@ class SGC(Layered):
         """`layers` are hops; there is no hidden layer."""
         return cls((features, classes), **{"hops": layers, **settings})
 
-    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
-        return (Layer((Linear(f"{number}.hops", fan_in, fan_out),)),)
-
-    def first(self, graph: Graph) -> Operator:
+    def travelled(self, graph: Graph) -> Operator:
         """P^K X, multiplied out: training multiplies by it at every step."""
-        return propagated_features(graph, self.hops)
-
-
-@travel.kept
-def propagated_features(graph: Graph, hops: int) -> Operator:
-    """P^K X."""
-    rows = graph.x
-    for _ in range(hops):
-        rows = travel.propagation(graph) @ rows
-    return travel.dense_or_sparse(graph, rows)
+        rows = graph.x
+        for _ in range(self.hops):
+            rows = travel.propagation(graph) @ rows
+        return travel.dense_or_sparse(graph, rows)
 
 
 @dataclass(frozen=True)
@@ -118,30 +133,23 @@ class APPNP(Layered):
 
     title: ClassVar[str] = "perceptron with personalised PageRank (APPNP)"
     reads_weights: ClassVar[bool] = True
+    part: ClassVar[str] = ".predict"
+    travels: ClassVar[bool] = False
     limits: ClassVar[Mapping[str, tuple[float, ...]]] = {"hops": (0,), "teleport": (0, 1)}
 
     hops: int = 10
     teleport: float = 0.1
     """α, the chance of a walk to begin anew."""
 
-    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
-        return (Layer((Linear(f"{number}.predict", fan_in, fan_out, travels=False),)),)
-
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
-        """After the layers' operators each step's (1 - α) P, and where its rows are in the first."""
+        """After the layers' operators each step's (1 - α) P, and which rows it keeps."""
         reached = travel.reach(travel.propagation(graph), graph, self.hops, centers)
-        start, *above = reached.rows
-        own = [
-            torch.searchsorted(start, rows)
-            if isinstance(start, Tensor) and isinstance(rows, Tensor)
-            else slice(None)
-            for rows in above
-        ]
+        first = travel.at(travel.features(graph), reached.rows[0])
         steps = {id(block): block.times(1 - self.teleport) for block in reached.blocks}
-        walk = zip((steps[id(block)] for block in reached.blocks), own, strict=True)
+        walk = zip((steps[id(block)] for block in reached.blocks), reached.own, strict=True)
         return Field(
             (reached.centers[0],) * (self.layers - 1) + (reached.centers[-1],),
-            (travel.at(travel.features(graph), start), *[slice(None)] * (self.layers - 1), *walk),
+            (first, *[slice(None)] * (self.layers - 1), *walk),
             graph.x if centers is None else None,
         )
 
@@ -161,5 +169,6 @@ class APPNP(Layered):
         """Π H."""
         walk = hidden
         for step, own in field.operators[self.layers :]:
-            walk = step @ walk + self.teleport * travel.chosen(hidden, own)
+            hidden = travel.chosen(hidden, own)
+            walk = step @ walk + self.teleport * hidden
         return walk

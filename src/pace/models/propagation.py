@@ -88,9 +88,8 @@ def propagation(graph: Graph) -> Operator:
         return MappedOperator(scale, graph, "P", scale, 1.0, weighted=True)
     source, target, weights = _with_loops(graph, 1.0, graph.weights)
     degree = _sums(weights, target, graph.nodes)
-    scale = (
-        1 / degree.double().sqrt().float()
-    )  # torch's root of a float32 is not always the nearest
+    # torch's root of a float32 is not always the nearest
+    scale = 1 / degree.double().sqrt().float()
     return _operator(graph, target, source, scale[source] * scale[target] * weights)
 
 

@@ -227,7 +227,7 @@ def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
     """The neighbourhood rows of a graph, made once and kept with it."""
     if isinstance(graph, MappedGraph):
         return _stored_neighbourhood(graph)  # type: ignore[return-value]  # read by nodes alone
-    degrees = degree_columns(degrees_of(graph))
+    degrees = degree_columns(graph)
     ones = torch.ones_like(degrees[:, :1])
     rows = NeighbourhoodRows(unit_rows(graph, 0), travel.neighbour_mean(graph), degrees, ones)
     squares = degrees.square().sum(1, keepdim=True)
@@ -236,8 +236,9 @@ def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
     return replace(rows, lengths=squares.sqrt().clamp_min(SHORTEST))
 
 
-def degree_columns(count: Tensor) -> Tensor:
+def degree_columns(graph: Graph) -> Tensor:
     """What is told of the number of neighbours, (nodes, 4)."""
+    count = degrees_of(graph)
     logarithm, ones = count.log1p(), torch.ones_like(count)
     parts = [logarithm, logarithm.square(), count.clamp_min(1).rsqrt(), ones]
     return torch.cat(parts, 1) / SHRINK
@@ -245,6 +246,8 @@ def degree_columns(count: Tensor) -> Tensor:
 
 def degrees_of(graph: Graph) -> Tensor:
     """How many neighbours each node has, (nodes, 1)."""
+    if isinstance(graph, MappedGraph):
+        return graph.degrees
     return travel.neighbour_sum(graph, 0.0) @ graph.x.new_ones(graph.x.shape[0], 1)
 
 
@@ -261,9 +264,7 @@ def label_rows(graph: Graph, known: Tensor, classes: int) -> Any:
         counted = (wanted == classes) & (labels[nodes] >= 0)[:, None]
         return ((labels[nodes][:, None] == wanted) | counted).float()
 
-    if isinstance(
-        graph, MappedGraph
-    ):  # what travels is stored once, the rest made where it is read
+    if isinstance(graph, MappedGraph):  # what travels is stored once, the rest made when read
         name = f"labels-{digest_of(labels)}"
         near = graph.stored_product(f"{name}-near", classes + 1, one_hot, [along])
         far = graph.stored_product(f"{name}-far", classes + 1, near.part, [along])
@@ -280,7 +281,7 @@ def label_rows(graph: Graph, known: Tensor, classes: int) -> Any:
 def _ways_back(graph: Graph) -> Tensor:
     """How many neighbours of each node an edge leads back from, (nodes, 1)."""
     if not graph.directed:
-        return graph.degrees if isinstance(graph, MappedGraph) else degrees_of(graph)
+        return degrees_of(graph)
     if isinstance(graph, MappedGraph):
         raise GraphError(
             "known labels of neighbours are not counted on a mapped graph with directions: import it "
@@ -318,7 +319,7 @@ def _stored_rows(graph: MappedGraph, hop: int) -> Later:
 
 def _stored_neighbourhood(graph: MappedGraph) -> Later:
     x, own, mean = graph.stored, _stored_rows(graph, 0), [travel.neighbour_mean(graph)]
-    degrees = degree_columns(graph.degrees)
+    degrees = degree_columns(graph)
     blocks = torch.arange(graph.nodes).split(READ)
     lengths = torch.cat([x[some].abs().sum(1, keepdim=True) for some in blocks]).sqrt()
     lengths = lengths.clamp_min(SHORTEST)

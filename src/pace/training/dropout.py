@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -72,26 +73,25 @@ class Activation:
         self.dropout, self.shapes = dropout, shapes
         numbers = sum(rows * width for rows, width in shapes)
         self.ahead = max(1, AHEAD // (4 * max(1, numbers)))
-        self.masks: Iterator[Tensor] = iter(())
+        self.masks: Iterator[Tensor] | None = None
 
     def __call__(self, output: Tensor, bias: Tensor, layer: int) -> Tensor:
         hidden = output.add_(bias).clamp_min_(0)
         if self.dropout.threshold == 0:
             return hidden
-        mask = next(self.masks, None)
-        if mask is None:
-            self.masks = self.drawn(hidden.device)
-            mask = next(self.masks)
-        return hidden.mul_(mask)
+        self.masks = self.masks or self.drawn(hidden.device)
+        return hidden.mul_(next(self.masks))
 
     def drawn(self, device: torch.device) -> Iterator[Tensor]:
-        """The masks of the next epochs, layer by layer, as float32."""
-        kept = self.dropout.kept(self.ahead, [rows * width for rows, width in self.shapes])
-        by_layer = [
-            ones.to(device).float().view(-1, *shape).unbind()
-            for ones, shape in zip(kept, self.shapes, strict=True)
-        ]
-        return (mask for epoch in zip(*by_layer, strict=True) for mask in epoch)
+        """The masks of each epoch, layer by layer, as float32."""
+        counts = [rows * width for rows, width in self.shapes]
+        while True:
+            kept = self.dropout.kept(self.ahead, counts)
+            by_layer = [
+                ones.to(device).float().view(-1, *shape).unbind()
+                for ones, shape in zip(kept, self.shapes, strict=True)
+            ]
+            yield from chain.from_iterable(zip(*by_layer, strict=True))
 
 
 def masks_per_word(threshold: int) -> int:

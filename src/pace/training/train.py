@@ -74,22 +74,15 @@ def train_cohort(
         if checkpoints and (earlier := checkpoints.read(graphs[client], seed)):
             learnt[seed][client] = earlier
             progress(seed)
-    waiting = {
-        client: missing
-        for client in range(len(graphs))
-        if (missing := {s: starts[s] for s in starts if client not in learnt[s]})
-    }
-    at_once: dict[int, Graph] = {}
     # A clipped step needs the norm of one client's gradient.
     cohort = gpu_cohort(device) if recipe.clip is None and has_closed_form(model, recipe) else None
     if cohort is not None:
-        untrained = {
-            client: graphs[client] for client in waiting if len(waiting[client]) == len(starts)
-        }
         at_once = {
             client: graph
-            for client, graph in untrained.items()
-            if graph.train.any() and cohort.knows(graph)
+            for client, graph in enumerate(graphs)
+            if not any(client in done for done in learnt.values())
+            and graph.train.any()
+            and cohort.knows(graph)
         }
         batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one
@@ -98,10 +91,11 @@ def train_cohort(
                 for seed, models in cohort.learn(chosen, model, starts, recipe, device).items():
                     for client, local in zip(batch, models, strict=True):
                         keep(client, seed, local)
-    for client in sorted(set(waiting) - set(at_once)):
-        learn = learner(graphs[client].to(device), model, recipe)
-        for seed, start in waiting[client].items():
-            keep(client, seed, learn(start, seed))
+    for client, graph in enumerate(graphs):
+        if waiting := [seed for seed in starts if client not in learnt[seed]]:
+            learn = learner(graph.to(device), model, recipe)
+            for seed in waiting:
+                keep(client, seed, learn(starts[seed], seed))
     return {seed: [models[client] for client in sorted(models)] for seed, models in learnt.items()}
 
 

@@ -19,7 +19,7 @@ from pace.datasets.partition import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import Local
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.protocol.uploads import Messages

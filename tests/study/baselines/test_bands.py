@@ -16,7 +16,7 @@ import pytest
 
 from pace.datasets import load
 from pace.datasets.partition import divide
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.registry import PAPER
 from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, l1_loss
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages

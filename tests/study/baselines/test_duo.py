@@ -16,7 +16,7 @@ from pace.merging.correction import correction
 from pace.merging.moments import uniform
 from pace.methods import Pace, make
 from pace.methods.pace import read
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.protocol import layouts, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages

@@ -9,7 +9,7 @@ from torch_geometric.nn import GCNConv
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import Params
 from pace_study.baselines.fedaux import FedAux, basis, smoothed
 from pace_study.baselines.fedpub import FedPub, proxy

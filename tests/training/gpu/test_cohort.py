@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.params import Params
 from pace.training.dropout import Dropout
 from pace.training.optimiser import Proximal

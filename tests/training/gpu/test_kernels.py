@@ -12,7 +12,7 @@ import torch
 from packaging.version import Version
 from torch import Tensor
 
-from pace.models.gcn import GCN
+from pace.models.networks import GCN
 from pace.models.operator import Operator
 from pace.training.optimiser import Proximal, Target
 from pace.training.recipe import Recipe

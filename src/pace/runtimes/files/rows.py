@@ -22,7 +22,7 @@ from pace.errors import FileError, GraphError, SettingError
 from pace.graph import MASKS, UNKNOWN
 from pace.io import atomic
 from pace.jobs import Job
-from pace.models import LOGITS, Excerpt, Layered, MappedGraph, RowTable, forget, regrouped
+from pace.models import Excerpt, Layered, MappedGraph, RowTable, forget_logits, regrouped
 from pace.params import Params
 from pace.runtimes.files.outcome import known_labels
 from pace.runtimes.files.site import Site, load_site, site_of_dataset
@@ -87,7 +87,7 @@ def mapped_sites(path: Path, job: Job) -> Iterator[Site]:
     ids = arrow().parquet.ParquetFile(path / "ids.parquet").iter_batches(MAPPED)
     for table, batch in zip(_row_blocks(sample.whole, job), ids, strict=True):
         yield Site(table, tuple(map(str, batch.column(0).to_pylist())), None)
-    forget(sample.whole, LOGITS)  # of a model; other products are the graph's
+    forget_logits(sample.whole)
 
 
 def _row_blocks(whole: MappedGraph, job: Job) -> Iterator[Excerpt]:
