@@ -318,7 +318,7 @@ def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Mode
         widths = [int(width) for width in hidden.split(",") if width.strip()]
     except ValueError:
         raise SettingError(f"--hidden is {hidden!r}, expected widths such as 128,64") from None
-    return pace.models.make(kind, (sizes[0], *widths, sizes[1]), **settings)
+    return pace.models.make(kind, (sizes[0], *widths, sizes[1]), **dict[str, Any](settings))
 
 
 def keys_of(

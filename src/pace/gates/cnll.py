@@ -85,7 +85,8 @@ class Slopes:
         while excess.shape[1] > 1:  # halves are added, so that zeros at the end change no bit
             first, second = excess.chunk(2, 1)
             excess = first + second
-        return (excess[:, 0] / self.counts).cpu()
+        slopes: Tensor = (excess[:, 0] / self.counts).cpu()
+        return slopes
 
 
 def padded(rows: int) -> int:

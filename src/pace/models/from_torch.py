@@ -61,7 +61,7 @@ def from_torch(
     """
     make = partial(_reset, copy.deepcopy(module)) if isinstance(module, nn.Module) else module
     with _seeded(0):
-        template = make(features, classes)
+        template: Any = make(features, classes)
     if not isinstance(template, nn.Module):
         kind = type(template).__name__
         raise SettingError(f"the factory made a {kind}, expected a torch.nn.Module")
