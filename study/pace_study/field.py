@@ -18,7 +18,18 @@ from pace_study.beyond import Aim
 from pace_study.comparisons import MEANS, SIZES, Harm, by_setting
 from pace_study.rounds import ROUNDS
 from pace_study.scores import LEVEL, SETTING, of_rows
-from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, TRAINERS, Part, Row, in_order
+from pace_study.study import (
+    ALONE,
+    FRESH_DRAWS,
+    FULL,
+    LOCAL,
+    PARTS,
+    RIDGE,
+    TRAINERS,
+    Part,
+    Row,
+    in_order,
+)
 from pace_study.tables import BYTES, POINTS, Columns, frame_table
 
 NOTHING_SENT = ("local", "alone", "logistic")
@@ -181,9 +192,10 @@ def _ahead(ours: pd.Series, other: pd.Series) -> pd.Series:
 
 
 def full_aims(settings: pd.DataFrame) -> list[Aim]:
-    """What `pace-full` set out to do, on the settings where it and its references are stored."""
+    """What `pace-full` set out to do, on the paper's masks, where it and its references are stored."""
     if settings.empty:
         return []
+    settings = settings[~settings.dataset.isin(PARTS["field-more-labels"].datasets)]
     rows = {label: found.set_index("setting") for label, found in settings.groupby("label")}
     if not {FULL.label, RIDGE.label, ALONE.label, LOCAL.label} <= set(rows):
         return []
