@@ -30,18 +30,18 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
     "cli": 2_340,
-    "datasets": 1_365,
+    "datasets": 1_352,
     "export": 140,
     "gates": 460,
-    "io": 1_185,
-    "jobs": 1_903,
+    "io": 1_173,
+    "jobs": 1_891,
     "merging": 945,
     "methods": 1_115,
     "models": 2_250,
     "protocol": 1_708,
     "reports": 1_145,
     "runtimes": 3_270,
-    "tables": 2_960,
+    "tables": 2_926,
     "training": 700,
 }
 

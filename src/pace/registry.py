@@ -5,8 +5,6 @@ such as pace-study, where that is installed. Others come from installed packages
 or as `package.module:Name`; these must be allowed (`pace.io.plugins`).
 """
 
-from __future__ import annotations
-
 import inspect
 import platform
 import re

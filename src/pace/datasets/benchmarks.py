@@ -4,8 +4,6 @@ Raw files are read once and kept in the cache as a .graph file, named after a di
 folder is never written to, except to put a download there.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A dataset: one whole graph, before it is divided among clients; and a dataset in numbers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

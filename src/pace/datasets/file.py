@@ -16,8 +16,6 @@ ratios, the names of classes, features and clients, and `directed` where edges k
 and the `mapping` of the site's own columns where there is one.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path

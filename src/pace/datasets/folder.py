@@ -5,8 +5,6 @@ by itself. What is complete stays beside the folder until all of it is, so that 
 killed goes on behind its last part.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

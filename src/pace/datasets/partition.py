@@ -3,8 +3,6 @@
 A division is written as the `pace-partition-1` JSON of the reference partitions, or a graph a client.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ vocabulary, some of the class's topic. In a community's `dialect` the topics of 
 exchanged, so that what others learnt is wrong there.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 A file is written beside its place, made durable, then moved into it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import glob
 import os

@@ -4,8 +4,6 @@ A job names code and carries none. A site allows a name in a command (`--allow`)
 or for a process and its children by the environment variable PACE_ALLOW.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib

@@ -8,8 +8,6 @@ Own code: msgspec neither refuses nor renames keys of a dataclass and does not n
 cattrs turns 7 into "7" and true into 1.0. Either takes 0.1 s to import.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Settings in text: `fedprox:mu=0.1`, typed by the fields of a dataclass or a function's parameters."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import types

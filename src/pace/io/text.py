@@ -4,8 +4,6 @@ Names may hold escape sequences, line ends, marks that turn the direction of wri
 formula that a spreadsheet would compute; and a file's name need not be UTF-8.
 """
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 

@@ -5,8 +5,6 @@ quadratic in the parts of a dotted key, and hexadecimal integers have no limit o
 what we read is deep or has long words outside quotes, so such text is refused before it is parsed.
 """
 
-from __future__ import annotations
-
 import errno
 import json as _json
 import os

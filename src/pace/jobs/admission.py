@@ -1,7 +1,5 @@
 """May this upload count? One function says so, before anything else happens with it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

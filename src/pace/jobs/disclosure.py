@@ -1,7 +1,5 @@
 """What messages tell: an upload about a site, each upload to the server, a return to its receiver."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A job in words: what each participant agrees to by taking part."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from textwrap import wrap
 

@@ -3,8 +3,6 @@
 The file is TOML that a person can review, with a last line that tells of any change.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -9,8 +9,6 @@ every merged upload its SHA-256 and its site's signature: so a site sees that th
 uploads, and for this edition.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

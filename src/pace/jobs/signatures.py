@@ -18,8 +18,6 @@ exchange key is derived from its signing key, which also signs the public half: 
 keep, and no one can put another key in its place.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

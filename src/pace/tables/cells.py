@@ -4,8 +4,6 @@
 others; what stays unclear is refused, never guessed.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -10,8 +10,6 @@ there. A missing word is `ward=missing` with `indicator`, else `ward=other`. Wha
 refused.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field

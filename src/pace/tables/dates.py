@@ -3,8 +3,6 @@
 Read are 2024-03-31, 31.03.2024, 20240331 and, where the order shows, 31/03/2024; with a time after it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Sequence

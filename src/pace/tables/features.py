@@ -1,7 +1,5 @@
 """Feature columns: what kind each is, where no codebook says so, and their encoding as numbers."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections import Counter

@@ -1,7 +1,5 @@
 """A user's own tables as a dataset; everything that is wrong with them is reported at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@
 half of 3, `>100` is 100, `60-69` is their middle and `80+` is 80.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

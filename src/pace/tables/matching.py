@@ -3,8 +3,6 @@
 No row of another site is read. What is not certain is left for a person, with a sentence.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What is wrong with a user's tables: every problem with its row, a repeated one once with its count."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ What a cell means is decided as for other tables, in each block. What needs the 
 has to be said: classes, and by a codebook how words and dates become numbers.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

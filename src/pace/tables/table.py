@@ -4,8 +4,6 @@ Rows are counted as an editor or a spreadsheet shows them: the header of a CSV f
 Parquet file has no header row, so its first row is 1.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import re

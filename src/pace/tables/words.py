@@ -1,7 +1,5 @@
 """What words mean: a missing value, a number that is not read, a date, or another spelling of a word."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter
