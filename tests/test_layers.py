@@ -42,7 +42,7 @@ MOST_LINES = {
     "reports": 1_145,
     "runtimes": 3_270,
     "tables": 2_926,
-    "training": 700,
+    "training": 717,
 }
 
 # A heavy or optional library, and the only files that may import it.

@@ -41,7 +41,7 @@ from pace.protocol import (
 )
 from pace.reports import Trial
 from pace.task import targets
-from pace.training import Optimiser, Recipe, learner, train
+from pace.training import Optimiser, Recipe, learner, train, train_through
 
 EVERY = 5  # rounds between two looks at the validation nodes
 TUNED = 10  # epochs of fine-tuning
@@ -171,22 +171,22 @@ class FedAdam:
         self, graphs: Sequence[Graph], network: Network, fits: Sequence[str], seed: int
     ) -> dict[str, Params]:
         """Each fit's parameters at the checkpoint that held-out nodes like best."""
-        whole = disjoint_union(graphs)
-        learners = {fit: fitted_on(whole, fit) for fit in fits}
-        found: dict[int, tuple[int, dict[str, Params]]] = {}
-        for number in range(1, CHECKPOINTS + 1):
-            recipe = Recipe(epochs=self.rounds * number // CHECKPOINTS, rate=self.rate)
-            models: dict[str, Params] = {
-                fit: train(graph, network, network.start(seed), recipe=recipe, seed=seed)
-                for fit, graph in learners.items()
-            }
+        whole, recipe = disjoint_union(graphs), Recipe(rate=self.rate)
+        looks = [self.rounds * number // CHECKPOINTS for number in range(1, CHECKPOINTS + 1)]
+        trained = [
+            train_through(fitted_on(whole, fit), network, network.start(seed), recipe, seed, looks)
+            for fit in fits
+        ]
+        found: list[tuple[int, dict[str, Params]]] = []
+        for at_once in zip(*trained, strict=True):
+            models = dict(zip(fits, at_once, strict=True))
             hits = 0
             for fit, other in zip(fits[:2], reversed(FITS[:2]), strict=False):
                 with torch.no_grad():
                     called = network(models[fit], whole).logits.argmax(1)
                 hits += int((called == whole.y)[fitted_nodes(whole, other)].sum())
-            found[number] = hits, models
-        return max(found.values(), key=lambda pair: pair[0])[1]
+            found.append((hits, models))
+        return max(found, key=lambda pair: pair[0])[1]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pace.protocol.federation import Federation
 from pace.training.dropout import Dropout
 from pace.training.optimiser import Gradient, Proximal, Target
 from pace.training.recipe import Recipe
-from pace.training.train import train
+from pace.training.train import train, train_through
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
 from tests.models.test_gcn import DEPTHS, pyg_layers, pyg_logits
 
@@ -233,3 +233,24 @@ def test_progress_is_told_of_every_epoch() -> None:
     gcn = GCN((FEATURES, CLASSES))
     train(clients(1)[0], gcn, gcn.start(0), recipe=Recipe(epochs=3), seed=0, progress=told.append)
     assert told == [1, 2, 3]
+
+
+@pytest.mark.parametrize("recipe", [Recipe(), Recipe(penalty=Proximal(0.1), clip=0.5)])
+def test_a_look_on_the_way_is_what_training_so_far_gives(recipe: Recipe) -> None:
+    graph, setting, stops = clients()[0], federation(Local()), (1, 4, 9)
+    idle = graph.x.clone()
+    idle[:, 0] = 0  # a column that only decays
+    graph = replace(graph, x=idle)
+    given = (graph, setting.model, setting.start)
+    looks = train_through(*given, recipe, 5, stops)
+    for epochs, look in zip(stops, looks, strict=True):
+        alone = train(*given, recipe=replace(recipe, epochs=epochs), seed=5)
+        assert all(torch.equal(look[name], value) for name, value in alone.items())
+
+
+def test_who_has_no_training_nodes_keeps_the_start_at_every_look() -> None:
+    graph, setting = clients()[0], federation(Local())
+    empty = replace(graph, train=torch.zeros_like(graph.train))
+    looks = train_through(empty, setting.model, setting.start, Recipe(), 5, (1, 2))
+    assert len(looks) == 2
+    assert all(torch.equal(look[name], setting.start[name]) for look in looks for name in look)

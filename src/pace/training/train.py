@@ -1,8 +1,9 @@
 """Local training: a fixed budget from the public start, the last checkpoint kept (Section 4.1)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, TypeGuard
 
 import torch
@@ -19,6 +20,8 @@ from pace.training.recipe import Recipe
 
 Progress = Callable[[int], None]
 Learn = Callable[[Params, int], dict[str, Tensor]]  # (W_0, seed) -> W_L
+# (W_0, seed, numbers of epochs, ascending) -> the parameters after each of them
+Walk = Callable[[Params, int, Sequence[int]], Iterator[dict[str, Tensor]]]
 
 
 def silent(done: int) -> None:
@@ -143,15 +146,30 @@ def learner(graph: Graph, model: Network, recipe: Recipe, progress: Progress = s
         return lambda start, seed: refitted.joined(
             {fit: learn(refitted.fit_of(start, fit), seed) for fit, learn in parts.items()}
         )
+    walk = walker(graph, model, recipe, progress)
+    return lambda start, seed: next(walk(start, seed, [recipe.epochs]))
+
+
+def train_through(
+    graph: Graph, model: Network, start: Params, recipe: Recipe, seed: int, stops: Sequence[int]
+) -> list[dict[str, Tensor]]:
+    """What `train` gives after each of some numbers of epochs, ascending, trained once."""
+    return list(walker(graph, model, recipe, silent)(start, seed, stops))
+
+
+def walker(graph: Graph, model: Network, recipe: Recipe, progress: Progress) -> Walk:
+    """How one client trains and is looked at on the way; without training nodes it keeps the start."""
     if not graph.train.any():
         device = graph.x.device
-        return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
+        return lambda start, seed, stops: (
+            {name: value.to(device).clone() for name, value in start.items()} for _ in stops
+        )
     if has_closed_form(model, recipe):
         return closed_form(graph, model, recipe, progress)
     return by_autograd(graph, model, recipe, progress)
 
 
-def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Progress) -> Learn:
+def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Progress) -> Walk:
     """Training by gradients in closed form.
 
     An input column that is zero in the whole receptive field is left out: it decays by itself.
@@ -165,50 +183,52 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Progress) -> L
     rows = (operator.shape[1] for operator in above)
     shapes = list(zip(rows, gcn.widths[1:-1], strict=True))
 
-    def learn(start: Params, seed: int) -> dict[str, Tensor]:
+    def walk(start: Params, seed: int, stops: Sequence[int]) -> Iterator[dict[str, Tensor]]:
         whole = {name: value.to(active.device) for name, value in start.items()}
         weight = whole["0.weight"]
         optimiser = Optimiser({**whole, "0.weight": weight[:, active]}, recipe)
         gradient = Gradient(optimiser.params, optimiser.gradients, operators, target)
         activate = Activation(Dropout(gcn.dropout, seed, graph), shapes)
-        with torch.inference_mode():  # autograd has nothing to record
-            for epoch in range(recipe.epochs):
-                gradient(activate)
-                optimiser.step()
-                progress(epoch + 1)
-        local = optimiser.result()
-        idle = decayed(weight, recipe).clone()
-        idle[:, active] = local["0.weight"]
-        return {**local, "0.weight": idle}
+        for done, stop in pairwise([0, *stops]):
+            with torch.inference_mode():  # autograd has nothing to record
+                for epoch in range(done, stop):
+                    gradient(activate)
+                    optimiser.step()
+                    progress(epoch + 1)
+            local = optimiser.result()
+            idle = decayed(weight, replace(recipe, epochs=stop)).clone()
+            idle[:, active] = local["0.weight"]
+            yield {**local, "0.weight": idle}
 
-    return learn
+    return walk
 
 
-def by_autograd(graph: Graph, model: Network, recipe: Recipe, progress: Progress) -> Learn:
+def by_autograd(graph: Graph, model: Network, recipe: Recipe, progress: Progress) -> Walk:
     """Training of any network on any loss that torch can differentiate."""
     field = model.field(graph, graph.train)
     labels = graph.training_labels
 
-    def learn(start: Params, seed: int) -> dict[str, Tensor]:
+    def walk(start: Params, seed: int, stops: Sequence[int]) -> Iterator[dict[str, Tensor]]:
         dropout = Dropout(model.dropout, seed, graph)
         anchor = {name: value.to(graph.x.device) for name, value in start.items()}
         optimiser = Optimiser(anchor, recipe, pulled=False)
         local = {name: value.detach().requires_grad_() for name, value in optimiser.params.items()}
         for name, leaf in local.items():
             leaf.grad = optimiser.gradients[name]
-        for epoch in range(recipe.epochs):
-            seen = model.forward(local, field, dropout)
-            error = loss(seen.logits, labels)
-            if recipe.penalty is not None:
-                outputs = tuple(map(torch.Tensor.__getitem__, seen.outputs, field.centers))
-                error = error + recipe.penalty(local, anchor, outputs, labels)
-            optimiser.slope.zero_()
-            error.backward()
-            optimiser.step()
-            progress(epoch + 1)
-        return optimiser.result()
+        for done, stop in pairwise([0, *stops]):
+            for epoch in range(done, stop):
+                seen = model.forward(local, field, dropout)
+                error = loss(seen.logits, labels)
+                if recipe.penalty is not None:
+                    outputs = tuple(map(torch.Tensor.__getitem__, seen.outputs, field.centers))
+                    error = error + recipe.penalty(local, anchor, outputs, labels)
+                optimiser.slope.zero_()
+                error.backward()
+                optimiser.step()
+                progress(epoch + 1)
+            yield optimiser.result()
 
-    return learn
+    return walk
 
 
 @lru_cache(maxsize=8)
