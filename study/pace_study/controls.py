@@ -162,13 +162,15 @@ CONTROLS: Mapping[str, Callable[[], Method]] = {
 }
 
 
-def study_method(name: str, rank: int | None = RANK, graphs: Sequence[Graph] = ()) -> Method:
+def study_method(
+    name: str, rank: int | None = RANK, graphs: Sequence[Graph] = (), device: str = "cpu"
+) -> Method:
     """A method by the study's name for it; `rank` is PACE's and its variants'.
 
-    A method over rounds is played on the clients' graphs.
+    A method over rounds is played on the clients' graphs, on the device.
     """
     if name in ROUNDS:
-        return Played(ROUNDS[name], graphs)
+        return Played(ROUNDS[name], graphs, device)
     if name in CONTROLS:
         method = CONTROLS[name]()
         return replace(method, rank=rank) if isinstance(method, Pace) else method

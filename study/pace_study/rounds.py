@@ -76,7 +76,8 @@ class Rounds(Protocol):
     @property
     def every_label(self) -> bool: ...
 
-    def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome: ...
+    def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
+        """Train where the graphs are; models that are left are on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,11 @@ class Played(Local):
 
     rounds: Rounds
     graphs: InitVar[Sequence[Graph]] = ()
+    device: InitVar[str] = "cpu"
 
-    def __post_init__(self, graphs: Sequence[Graph]) -> None:
+    def __post_init__(self, graphs: Sequence[Graph], device: str) -> None:
         object.__setattr__(self, "_graphs", list(graphs))
+        object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_outcomes", {})
 
     @property
@@ -102,7 +105,8 @@ class Played(Local):
         outcomes: dict[int, tuple[Outcome, float]] = self._outcomes  # type: ignore[attr-defined]
         if federation.seed not in outcomes:
             began = time.perf_counter()
-            played = self.rounds.play(self._graphs, federation)  # type: ignore[attr-defined]
+            graphs = [graph.to(self._device) for graph in self._graphs]  # type: ignore[attr-defined]
+            played = self.rounds.play(graphs, federation)
             outcomes[federation.seed] = played, time.perf_counter() - began
         return outcomes[federation.seed]
 
@@ -186,7 +190,8 @@ class FedAdam:
                     called = network(models[fit], whole).logits.argmax(1)
                 hits += int((called == whole.y)[fitted_nodes(whole, other)].sum())
             found.append((hits, models))
-        return max(found, key=lambda pair: pair[0])[1]
+        best = max(found, key=lambda pair: pair[0])[1]
+        return {fit: on_cpu(params) for fit, params in best.items()}
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,7 @@ class Averaged:
         ]
         reader = Reader(inner.network)
         held = [
-            [External(first, "received", reader), External(second, "tuned", reader)]
+            [External(on_cpu(first), "received", reader), External(on_cpu(second), "tuned", reader)]
             for first, second in zip(received, tuned, strict=True)
         ]
         upload, returned = layouts.upload_layout(inner).size, layouts.return_layout(inner).size
@@ -257,9 +262,10 @@ class Stacked:
         network, classes = federation.model, federation.model.classes
         start = network.start(federation.seed)
         models = [
-            train(graph, network, start, recipe=federation.recipe, seed=federation.seed)
+            on_cpu(train(graph, network, start, recipe=federation.recipe, seed=federation.seed))
             for graph in graphs
         ]
+        graphs = [graph.to("cpu") for graph in graphs]
         reader = Ensemble(network, tuple(models))
         held_out = [(reader.stacked(graph)[graph.val], graph.y[graph.val]) for graph in graphs]
         rows, labels = (torch.cat(part) for part in zip(*held_out, strict=True))
@@ -304,8 +310,11 @@ def merged(
     with torch.no_grad():
         uploads = Messages(
             [
-                {name: value.float() for name, value in method.share(*pair, federation).items()}
-                for pair in zip(trained, graphs, strict=True)
+                {
+                    name: value.to(graph.x.device, torch.float32)
+                    for name, value in method.share(local, graph, federation).items()
+                }
+                for local, graph in zip(trained, graphs, strict=True)
             ]
         )
         returns = method.merge(uploads, federation)
@@ -313,6 +322,10 @@ def merged(
             method.adopt(local, message, graph, federation)[0].params
             for local, message, graph in zip(trained, returns, graphs, strict=True)
         ]
+
+
+def on_cpu(params: Params) -> dict[str, Tensor]:
+    return {name: value.cpu() for name, value in params.items()}
 
 
 def validation_accuracy(
@@ -347,7 +360,7 @@ def disjoint_union(graphs: Sequence[Graph]) -> Graph:
 
 def with_rows(graph: Graph) -> Graph:
     """The graph with the ridge's rows of every hop side by side as features, and no edges."""
-    every = torch.ones(graph.nodes, dtype=torch.bool)
+    every = torch.ones_like(graph.train)
     rows = torch.cat([unit_rows(graph, hop)[every] for hop in HOPS], 1)
     return replace(graph, x=rows, edges=graph.edges[:, :0], weights=None, directed=False)
 

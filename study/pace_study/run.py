@@ -175,7 +175,8 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     model = sized(first.model, features, HIDDEN, LAYERS, classes)
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
     methods = {
-        name: study_method(cell.method, cell.rank, graphs) for (name, _), cell in wanted.items()
+        name: study_method(cell.method, cell.rank, graphs, how.device)
+        for (name, _), cell in wanted.items()
     }
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
     trials = run_trials(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)

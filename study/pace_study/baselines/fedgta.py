@@ -48,7 +48,7 @@ class FedGTA(Method):
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         classes = federation.model.classes
-        truth = torch.zeros(graph.nodes, classes)
+        truth = graph.x.new_zeros(graph.nodes, classes)
         truth[graph.train] = targets(graph.training_labels, classes)
         soft = federation.network(local, graph).logits.softmax(1)
         spread = spread_labels(soft, graph)
@@ -81,7 +81,7 @@ def spread_labels(soft: Tensor, graph: Graph) -> Tensor:
     """
     begin = soft * graph.train[:, None]
     spread = begin
-    around = without_loops(graph)
+    around = graph.derived("A without loops", without_loops)
     for _ in range(STEPS):
         spread = (KEEP * (around @ spread) + (1 - KEEP) * begin).clamp(0, 1)
     return spread
@@ -108,9 +108,10 @@ def confidence(soft: Tensor, graph: Graph) -> Tensor:
 
 def without_loops(graph: Graph) -> Operator:
     """A normalised by the degrees on both sides; a node without neighbours receives nothing."""
-    source, target = graph.edges.numpy()
+    source, target = graph.edges.cpu().numpy()
     degree = np.bincount(source, minlength=graph.nodes).astype(np.float32)
     scale = 1 / np.sqrt(degree.clip(min=1))
     values = scale[source] * scale[target]
     shape = (graph.nodes, graph.nodes)
-    return Operator(csr_tensor(sparse.csr_array((values, (target, source)), shape=shape)))
+    matrix = csr_tensor(sparse.csr_array((values, (target, source)), shape=shape))
+    return Operator(matrix).to(graph.x.device)

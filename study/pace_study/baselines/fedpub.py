@@ -42,12 +42,12 @@ class FedPub(MaskedMixing):
         return Masked(Headed.on(only_gcn(model, "FedPub")))
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        seen = federation.network(local, proxy(federation))
+        seen = federation.network(local, proxy(federation, graph.x.device))
         return super().share(local, graph, federation) | {"embedding": seen.outputs[-2].mean(0)}
 
 
 @lru_cache(maxsize=1)
-def proxy(federation: Federation) -> Graph:
+def proxy(federation: Federation, device: torch.device | str = "cpu") -> Graph:
     """The graph all clients are compared on: blocks of random edges, normal features."""
     random = federation.random("fedpub proxy")
     nodes = BLOCKS * BLOCK_NODES
@@ -55,4 +55,4 @@ def proxy(federation: Federation) -> Graph:
     block, source, target = chosen.triu(1).nonzero().t()
     edges = torch.stack([source, target]) + block * BLOCK_NODES
     x = torch.randn(nodes, federation.model.features, generator=random)
-    return Graph.build(x, edges, torch.zeros(nodes, dtype=torch.int64))
+    return Graph.build(x, edges, torch.zeros(nodes, dtype=torch.int64)).to(device)

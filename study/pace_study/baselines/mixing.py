@@ -18,12 +18,14 @@ def mixtures(uploads: Uploads, weights: Tensor, names: Params) -> Iterator[dict[
 
 def weighted_mean(models: Iterable[tuple[Params, float]], names: Params) -> dict[str, Tensor]:
     """Σ_i p_i W_i over the named parameters, p_i = weight_i / Σ weights; a running sum in float64."""
-    total = 0.0
-    sums = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in names.items()}
+    total, sums = 0.0, dict[str, Tensor]()
     for model, weight in models:
         total += weight
-        for name, value in sums.items():
-            value += weight * model[name].double()
+        for name in names:
+            value = model[name].double()
+            if name not in sums:
+                sums[name] = torch.zeros_like(value)
+            sums[name] += weight * value
     return {name: (value / total).float() for name, value in sums.items()}
 
 
