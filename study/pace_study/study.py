@@ -21,6 +21,8 @@ REDRAWS = 10  # of the masks, to see how far a draw alone moves a result
 DRAWS = tuple(range(REDRAWS))
 MANY = (10, 20, 30)  # clients
 FRESH_DRAWS = tuple(range(10, 20))  # of the masks: nothing was chosen on them
+FEW_DRAWS = FRESH_DRAWS[:3]  # of what takes minutes a draw
+LARGE = ("cs", "computers")
 REDRAW_SEEDS = 3  # of each redraw, the first of those asked for
 HETEROPHILOUS = ("tolokers", "minesweeper", "actor", "squirrel-filtered", "chameleon-filtered")
 EVERY_MODEL = ("gat", "gin", "sage", "appnp", "gcn", "sgc", "mlp")  # the slowest first
@@ -146,6 +148,7 @@ class Part:
     data_seeds: tuple[int, ...] = (DATA_SEED,)
     models: tuple[str, ...] = ("gcn",)
     most_seeds: int | None = None  # it takes only the first of the seeds, where not None
+    thrifty: bool = False  # what takes long has the first few of the draws
 
     def seeds(self, seeds: Iterable[int]) -> list[int]:
         """Those of the seeds that it is computed on."""
@@ -159,7 +162,18 @@ class Part:
             for dataset, clients, model, data_seed in setting
             for seed in self.seeds(seeds)
             for row in self.rows
+            if data_seed in self.draws(dataset, clients, row)
         ]
+
+    def draws(self, dataset: str, clients: int, row: Row) -> tuple[int, ...]:
+        """The draws of the masks that a row has in a setting.
+
+        Methods over rounds, sums of thousands of columns, and large graphs other than Louvain's ten
+        clients take long.
+        """
+        large = dataset in LARGE and (self.partition, clients) != ("louvain", 10)
+        long = self.thrifty and (large or row.method in DEAR)
+        return self.data_seeds[: len(FEW_DRAWS)] if long else self.data_seeds
 
 
 def in_order(seeds: Iterable[int]) -> list[int]:
@@ -199,10 +213,13 @@ PLACES: dict[str, dict[str, Any]] = {
     "-masks": {"data_seeds": DRAWS},
     "-heterophilous": {"datasets": HETEROPHILOUS},
     # Half of the nodes train, a tenth validates.
-    "-more-labels": {"datasets": tuple(f"{name}:train=0.5" for name in AVAILABLE)},
+    "-more-labels": {
+        "datasets": tuple(f"{name}:train=0.5" for name in AVAILABLE),
+        "data_seeds": FEW_DRAWS,
+    },
     "-twitch": {"datasets": ("twitch",), "clients": (7,), "partition": "column"},
 }
-FRESH: dict[str, Any] = {"data_seeds": FRESH_DRAWS, "most_seeds": 1}
+FRESH: dict[str, Any] = {"data_seeds": FRESH_DRAWS, "most_seeds": 1, "thrifty": True}
 
 
 def add_parts(family: str, places: Iterable[str], rows: tuple[Row, ...], **setting: Any) -> None:
@@ -231,10 +248,11 @@ OTHERS = ("-heterophilous", "-twitch")
 SKEWED = ("-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05")
 for family, rows, places in (
     ("labels", REFERENCES, ("-metis", SKEWED[0], *OTHERS)),
-    ("field", FIELD, ("-metis", *OTHERS, *SKEWED, "-more-labels")),
+    ("field", FIELD, ("-metis", *OTHERS, *SKEWED)),
 ):
     add_parts(family, [""], rows, clients=MANY, **FRESH)
     add_parts(family, places, rows, **FRESH)
+add_parts("field", ["-more-labels"], CORE, **FRESH)
 # Parts of our own, asked for together by the first word.
 FAMILIES = ("masks", "beyond", "models", "labels", "field")
 OWN = tuple(name for name in PARTS if name.split("-")[0] in FAMILIES)
@@ -268,7 +286,9 @@ def moved(
     """The named parts, or under another partition or with other clients the first of each family."""
     if not all(draw.isdecimal() for draw in draws or ()):
         raise SettingError(f"--draws is {','.join(draws or ())!r}, expected data seeds like 10,11")
-    setting: dict[str, Any] = {"data_seeds": tuple(map(int, draws))} if draws else {}
+    setting: dict[str, Any] = {}
+    if draws:
+        setting = {"data_seeds": tuple(map(int, draws)), "thrifty": False}
     if partition is None and clients is None:
         return [replace(part, **setting) for part in chosen(names)]
     setting |= {} if partition is None else {"partition": partition}

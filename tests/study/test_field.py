@@ -42,6 +42,7 @@ from pace_study.study import (
     REFERENCES,
     RIDGE,
     SEEDS,
+    Part,
     Row,
     chosen,
     moved,
@@ -232,6 +233,19 @@ def test_a_run_against_the_field_adds_a_method_to_its_table(
     assert text.count(f"| {graph}, dirichlet, C = 2 |") == 6  # SPEAR with and without the gate
     assert "| pace-duo:level=0.2 |" in text
     assert "SPEAR + gate" in (tmp_path / "index.html").read_text()
+
+
+def test_what_takes_minutes_has_three_draws_unless_others_are_asked_for() -> None:
+    def draws(dataset: str, method: str, parts: list[Part]) -> set[int]:
+        cells = {cell for part in parts for cell in part.cells(SEEDS[:1])}
+        places = (cell for cell in cells if (cell.dataset, cell.method) == (dataset, method))
+        return {cell.data_seed for cell in places if cell.clients == 30}
+
+    field, asked = chosen(["field"]), moved(["field"], None, None, ["15"])
+    assert draws("cora", "pace", field) == set(FRESH_DRAWS)
+    for place in (("cs", "pace"), ("cora", "fedavg-rounds")):
+        assert draws(*place, field) == set(FRESH_DRAWS[:3])
+        assert draws(*place, asked) == {15}
 
 
 def test_ones_own_method_partition_and_graph_join_the_field() -> None:
