@@ -1,25 +1,28 @@
 """Speed, memory and growth against what everybody writes, measured beside it in the same run."""
 
 import json
+import os
 import platform
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
 import numpy as np
 import torch
 import typer
 
-from benchmarks import measure, rows, scale, server
-from benchmarks.clock import Point, peak
-from benchmarks.command import PLAIN_SCRIPT, command
-from pace.datasets import divide, load
-from pace.io import atomic
+from benchmarks import measure, server
+from benchmarks.clock import Point, child, compared
+from pace.datasets import data_root, divide, load
 from pace.models import GCN
 
 CLIENTS = (10, 30, 100, 1_000, 10_000)  # of the server as it grows
+SCRIPT = Path(__file__).with_name("plain_script.py")
+PLAIN_SCRIPT = ("cora", "citeseer", "pubmed", "cs", "computers")  # what it can load
+METHODS = "local,fedavg,pace"  # whose table it makes
+PEER = "a script of PyG's loop, dense SVDs, SciPy and scikit-learn"
 
 
 def main(
@@ -30,9 +33,8 @@ def main(
     threads: Annotated[int, typer.Option(help="of both sides, on a CPU")] = 1,
     quick: Annotated[bool, typer.Option(help="small sizes, one turn: does it run?")] = False,
     device: str = "cpu",
-    out: Annotated[Path | None, typer.Option(help="write bench.json to this folder")] = None,
 ) -> None:
-    """Print a line for each measurement."""
+    """Print what ran it, then a JSON object for each measurement."""
     names, turns, few = datasets.split(","), 1 if quick else turns, 1 if quick else None
 
     def trained(measured: Callable[..., Iterable[Point]]) -> Iterator[Point]:
@@ -48,8 +50,6 @@ def main(
         "models": trained(measure.every_model),
         "server": server.growth((100,) if quick else CLIENTS, turns),
         "sealing": server.sealed(turns, few),
-        "scale": scale.sweep(scale.SIZES[:few]),
-        "rows": rows.sweep(rows.SIZES[:few]),
     }
     chosen = only.split(",") if only else parts
     if unknown := sorted(set(chosen) - set(parts)):
@@ -57,32 +57,48 @@ def main(
             f"--only names {', '.join(unknown)}, expected some of {', '.join(parts)}"
         )
     torch.set_num_threads(threads)
-    found: dict[str, Any] = {
-        "processor": platform.processor() or platform.machine(),
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "threads": threads,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
+    machine = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    print(json.dumps({"device": machine, "threads": threads, **versions, "numpy": np.__version__}))
     for part in chosen:
-        found[part] = []
         for point in parts[part]:
-            found[part].append(point)
-            print(shown(part, point), flush=True)
-    found["peak_mb"] = peak()
-    if out:
-        atomic.write(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
+            print(json.dumps({"part": part, **point}), flush=True)
 
 
-def shown(part: str, point: Point) -> str:
-    """The facts of one measurement after the name of its part."""
-    facts = (
-        f"{key.replace('_', ' ')} {f'{value:,.4g}' if isinstance(value, float) else value}"
-        for key, value in point.items()
-    )
-    text = f"{part:<9} {', '.join(facts)}"
-    return textwrap.fill(text, 100, subsequent_indent=" " * 10, break_on_hyphens=False)
+def command(name: str, device: str, turns: int) -> Iterator[Point]:
+    """`pace run` from start to table, imports included, against a script that makes that table.
+
+    Cold: with nothing cached, once. Warm: in turns, each side with what it keeps on disk. Each in
+    seconds on the clock and in seconds of processors, which other work disturbs less.
+    """
+    with TemporaryDirectory() as folder:
+        raw = Path(folder) / "raw"
+        linked(data_root(), raw)
+        environment = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            "XDG_CACHE_HOME": f"{folder}/cache",
+            "TRITON_CACHE_DIR": f"{folder}/triton",
+            "PACE_DATA": str(raw),
+        }
+        ours = ("-m", "pace", "run", "--dataset", name, "--device", device, "--methods", METHODS)
+        sides = (ours, ("-P", SCRIPT, name, raw, device))
+
+        def turn() -> list[dict[str, float]]:
+            return [child(*words, environment=environment)[0] for words in sides]
+
+        for kind, pairs in (("cold", [turn()]), ("warm", [turn() for _ in range(turns)])):
+            for clock in ("seconds", "cpu_seconds"):
+                seconds = [(own[clock], theirs[clock]) for own, theirs in pairs]
+                yield compared(f"command, {kind}, {clock}", name, PEER, seconds)
+
+
+def linked(root: Path, copy: Path) -> None:
+    """The raw files in a folder where PyG may put its processed ones."""
+    for path in root.glob("**/raw/**/*"):
+        if path.is_file():
+            place = copy / path.relative_to(root)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(path.resolve())
 
 
 if __name__ == "__main__":

@@ -20,23 +20,12 @@ Point = Mapping[str, str | float]  # one measurement: what was measured -> its v
 
 def timed(work: Callable[[], object]) -> float:
     """Seconds, until the GPU is done too."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else int
+    wait()
     began = time.perf_counter()
     work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    wait()
     return time.perf_counter() - began
-
-
-def spent(work: Callable[[], object], turns: int = 1) -> float:
-    """Seconds of CPU time, the median over turns; with several, after one that does not count."""
-    taken = []
-    for _ in range(turns + (turns > 1)):
-        began = time.process_time()
-        work()
-        taken.append(time.process_time() - began)
-    return statistics.median(taken[turns > 1 :])
 
 
 def cost(work: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
@@ -47,14 +36,10 @@ def cost(work: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
     return result, {"seconds": seconds, "cpu_seconds": busy, "peak_mb": peak()}
 
 
-def in_turns(
-    ours: Callable[[], object], peer: Callable[[], float], turns: int
-) -> list[tuple[float, float]]:
-    """Seconds of ours and what the peer says it took, after one turn that does not count.
-
-    In turns, so that a busy machine slows both.
-    """
-    return [(timed(ours), peer()) for _ in range(turns + 1)][1:]
+def spent(work: Callable[[], object], turns: int = 1) -> float:
+    """Seconds of the processor, the median over turns; with several, after one that does not count."""
+    taken = [cost(work)[1]["cpu_seconds"] for _ in range(turns + (turns > 1))]
+    return statistics.median(taken[turns > 1 :])
 
 
 def compared(what: str, where: str, peer: str, pairs: Sequence[tuple[float, float]]) -> Point:

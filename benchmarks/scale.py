@@ -1,11 +1,10 @@
-"""One client as it grows: seconds and memory of its fit, each size in a process of its own.
+"""One client as it grows: seconds and memory of a site's whole `pace.fit` by each method.
 
-`python -m benchmarks.scale 1000000 pace pace-ridge` is a site's whole `pace.fit` by these methods, one
-after the other: seconds of the CPU, against the first one's.
+`python -m benchmarks.scale 1000000 pace pace-ridge` fits by one after the other: seconds of the CPU,
+against the first one's, and the peak so far. Each size is a process of its own.
 """
 
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,16 +12,11 @@ import torch
 import typer
 
 import pace
-from benchmarks.clock import child, peak, spent
+from benchmarks.clock import cost, peak
 from pace.datasets import Synthetic, synthetic
 from pace.graph import Graph
 
-SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 DEGREE, FEATURES, CLASSES, EPOCHS = 28, 128, 40, 10  # a million nodes have ten million edges
-
-
-def sweep(sizes: Sequence[int] = SIZES) -> Iterator[dict[str, float]]:
-    return (json.loads(child("-m", "benchmarks.scale", nodes, "pace")[1]) for nodes in sizes)
 
 
 def made_graph(nodes: int) -> Graph:
@@ -34,17 +28,17 @@ def made_graph(nodes: int) -> Graph:
 
 
 def main(nodes: int, methods: list[str], epochs: int = EPOCHS) -> None:
-    """A site's first step by each method: seconds, against the first one's, and the peak so far."""
+    """Print a JSON object for each method."""
     torch.set_num_threads(1)
     graph, first = made_graph(nodes), 0.0
     sizes = {"nodes": nodes, "edges": graph.edges.shape[1] // 2, "made_mb": peak()}
     for method in methods:
         agreed = pace.agree([graph], method, epochs=epochs)
         fresh = replace(graph)  # without what another method had computed of it
-        took = spent(partial(pace.fit, fresh, agreed))
-        first = first or took
-        point = {**sizes, "seconds": took, "ratio": took / first, "peak_mb": peak()}
-        print(json.dumps({"method": method, **point}), flush=True)
+        _, taken = cost(partial(pace.fit, fresh, agreed))
+        first = first or taken["cpu_seconds"]
+        ratio = taken["cpu_seconds"] / first
+        print(json.dumps({"method": method, **sizes, **taken, "ratio": ratio}), flush=True)
 
 
 if __name__ == "__main__":

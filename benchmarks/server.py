@@ -4,18 +4,18 @@ All as CPU time, which other work on the machine does not add to.
 """
 
 import importlib
-import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
+import pandas as pd
 import torch
 
 from benchmarks.clock import Point, peak, spent
 from pace.jobs import ephemeral_seals
-from pace.merging import batches, compress, corrections, mean, pack, summed, unpack
+from pace.merging import batches, corrections, mean, summed, unpack
 from pace.methods import Pace, PaceRidge
 from pace.models import GCN
 from pace.protocol import Federation, Message, counted, in_ring, layouts, steps, wire
@@ -41,11 +41,8 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     """
     federation, ridge = (Federation(GCN(SHAPES["cora"]), each) for each in (Pace(), PaceRidge()))
     uploads = [upload(federation, seed) for seed in range(DISTINCT)]
-    frames = [wire.encode(each, federation.digest) for each in uploads]
     carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
     shared = mean(summed((carrier, {}) for carrier in carriers))
-    rows = [regressed(ridge, seed) for seed in range(DISTINCT)]
-    ridge_frames = [wire.encode(each, ridge.digest, numbers=ridge.numbers) for each in rows]
     update = torch.randn(federation.start["0.weight"].shape)
 
     def svds() -> None:
@@ -54,26 +51,28 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
 
     def turn(count: int) -> dict[str, float]:
         before = spent(svds)
-        taken = {
-            "correction_ms": spent(lambda: exhaust(corrections(shared, carriers))) / DISTINCT,
-            "merge_ms": spent(partial(merged, frames, count, federation)) / count,
-            "ridge_ms": spent(partial(merged, ridge_frames, count, ridge)) / count,
-            "svd_ms": (before + spent(svds)) / (2 * DISTINCT),
+        correct = spent(lambda: exhaust(corrections(shared, carriers)))
+        merge, merge_ridge = (spent(partial(merged, frames[f], count, f)) for f in frames)
+        return {
+            "correction_ms": 1e3 * correct / DISTINCT,
+            "merge_ms": 1e3 * merge / count,
+            "ridge_ms": 1e3 * merge_ridge / count,
+            "svd_ms": 1e3 * (before + spent(svds)) / (2 * DISTINCT),
         }
-        return {name: 1e3 * seconds for name, seconds in taken.items()}
 
+    frames = {each: frames_of(each) for each in (federation, ridge)}
     svds()
     for count in counts:
-        taken = [turn(count) for _ in range(turns)]
-        ratios = [each["svd_ms"] / each["merge_ms"] for each in taken]
-        yield {
-            "clients": count,
-            **{name: statistics.median(each[name] for each in taken) for name in taken[0]},
-            "merge_against_svd": statistics.median(ratios),
-            "lowest": min(ratios),
-            "highest": max(ratios),
-            "peak_mb": peak(),
-        }
+        taken = pd.DataFrame([turn(count) for _ in range(turns)])
+        ratios = taken.svd_ms / taken.merge_ms
+        spread = {"lowest": ratios.min(), "highest": ratios.max(), "peak_mb": peak()}
+        yield {"clients": count, **taken.median(), "against_svd": ratios.median(), **spread}
+
+
+def frames_of(federation: Federation) -> list[bytes]:
+    messages = (upload(federation, seed) for seed in range(DISTINCT))
+    kind = federation.numbers
+    return [wire.encode(each, federation.digest, numbers=kind) for each in messages]
 
 
 def merged(frames: Sequence[bytes], count: int, federation: Federation) -> None:
@@ -87,26 +86,14 @@ def exhaust(stream: Iterable[object]) -> None:
 
 
 def upload(federation: Federation, seed: int) -> Message:
-    """An update with a few strong directions in noise, and moments."""
+    """Random numbers of the sizes that a method sends; rows fall off as a spectrum does."""
     generator = torch.Generator().manual_seed(seed)
-    update, moments = {}, {}
-    for name, value in federation.start.items():
-        update[name] = torch.randn(value.shape, generator=generator)
-        if value.ndim == 2:
-            strong = torch.randn(len(value), 8, generator=generator)
-            update[name] += strong @ torch.randn(8, value.shape[1], generator=generator)
-            moments[f"{name}/m"] = torch.rand(value.shape[1], generator=generator)
-    return pack(compress(update)) | moments
-
-
-def regressed(federation: Federation, seed: int) -> Message:
-    """Rows and labels of the sizes that pace-ridge sends, which fall off as a spectrum does."""
-    generator = torch.Generator().manual_seed(seed)
-    falling = torch.arange(1, 13)[:, None] ** -0.5
-    return {
-        name: falling * torch.randn(shape, generator=generator)
-        for name, shape in layouts.upload_layout(federation).items()
-    }
+    message = {}
+    for name, shape in layouts.upload_layout(federation).items():
+        value = torch.randn(shape, generator=generator)
+        falling = torch.arange(1, len(value) + 1) ** -0.5
+        message[name] = value.abs() if value.ndim == 1 else falling[:, None] * value
+    return message
 
 
 def sealed(turns: int, few: int | None = None) -> Iterator[Point]:
@@ -123,25 +110,20 @@ def sealed(turns: int, few: int | None = None) -> Iterator[Point]:
             seal, *_ = ephemeral_seals([f"{i:04}" for i in range(clients)], agreed.digest)
             seconds = spent(partial(seal, numbers), turns)
             yield {"shape": name, "clients": clients, "seal_ms": 1e3 * seconds, **sizes}
-        if (peer := ckks(count, turns)) is not None:
-            yield {"shape": name, **peer}
+        if importlib.util.find_spec("tenseal"):
+            yield {"shape": name, **ckks(count, turns)}
 
 
-def ckks(count: int, turns: int) -> Point | None:
-    """The same numbers encrypted by TenSEAL at NVFlare's setting; None where it is not installed."""
-    try:
-        tenseal: Any = importlib.import_module("tenseal")
-    except ImportError:
-        return None
-    context = tenseal.context(
-        tenseal.SCHEME_TYPE.CKKS, poly_modulus_degree=8192, coeff_mod_bit_sizes=[60, 40, 40]
-    )
+def ckks(count: int, turns: int) -> Point:
+    """The same numbers encrypted by TenSEAL at NVFlare's setting."""
+    tenseal: Any = importlib.import_module("tenseal")
+    settings = {"poly_modulus_degree": 8192, "coeff_mod_bit_sizes": [60, 40, 40]}
+    context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, **settings)
     context.global_scale = 2**40
-    values, slots = torch.randn(count).tolist(), 8192 // 2
+    chunks = torch.randn(count).split(8192 // 2)
 
     def encrypt() -> int:
-        chunks = (values[begin : begin + slots] for begin in range(0, count, slots))
-        return sum(len(tenseal.ckks_vector(context, chunk).serialize()) for chunk in chunks)
+        return sum(len(tenseal.ckks_vector(context, c.tolist()).serialize()) for c in chunks)
 
     peer = f"TenSEAL {tenseal.__version__}, CKKS 8192"
     return {"peer": peer, "peer_ms": 1e3 * spent(encrypt, turns), "peer_bytes": encrypt()}
