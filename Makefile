@@ -63,7 +63,7 @@ privacy: .venv/dev
 	$(BIN)/python -m benchmarks.privacy
 
 load: .venv/dev
-	$(BIN)/python benchmarks/load.py
+	$(BIN)/python -m benchmarks.load
 
 # A million inputs to every reader of bytes from outside, in eight minutes at most; then a million hostile
 # receivers against every gate, in about half an hour.

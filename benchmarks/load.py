@@ -1,47 +1,32 @@
-"""The server under load: ten thousand uploads as files, and a round with hundreds of sites.
+"""The file server under load: thousands of uploads as files, one in a hundred hostile.
 
-    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500]
+    python -m benchmarks.load [--uploads 10000]
 
-Files: one upload in a hundred is hostile; every good client must be served and every bad file named.
-Round: signed uploads through the real round (admission, journal, decision, delivery) over an engine in
-memory; of twenty sites one never answers and one answers only when it is asked again. Waiting is
-skipped, so seconds are the server's own.
-
-Prints a JSON object for each: seconds, files opened, the peak of memory so far.
+Every good client must be served and every bad file named. Prints a JSON object: who was refused for
+what, seconds, the peak of memory. Hundreds of sites in a round: tests/runtimes/network/test_many_sites.py.
 """
 
 import json
 import math
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import torch
 import typer
 
 from benchmarks.clock import cost
-from benchmarks.in_memory import Clock, Handler, InMemory, LostError
 from pace.datasets import Synthetic, client_graphs, generator, synthetic
-from pace.jobs import SERVER, Job, Journal, signatures, write_job
-from pace.jobs import roll as rolls
+from pace.jobs import Job
 from pace.models import GCN
 from pace.protocol import Message, steps, wire
 from pace.runtimes.files import merge_files
-from pace_network import exchange
-from pace_network.exchange import UPLOAD, Words
-from pace_network.round import Settings, play_round
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many
-SILENT, LATE, TWENTY = 3, 7, 20  # of each twenty sites, one never answers, one on the second time
-
-EVENTS: Counter[str] = Counter()  # that Python audits, for the life of the process
-sys.addaudithook(lambda event, _: EVENTS.update((event,)))
 
 
 def make_job(names: tuple[str, ...], **settings: Any) -> Job:
@@ -90,76 +75,21 @@ def measure(folder: Path, uploads: int) -> dict[str, Any]:
             kinds = list(lies(message, digest).items())
             bad[name], content = kinds[place // HOSTILE % len(kinds)]
         (inbox / f"{name}.up").write_bytes(content)
-    out = folder / "out"
-    merge = partial(merge_files, job, [inbox], out=out)
-    report, taken = cost(partial(merge, journal=folder / "journal"))
+    out, journal = folder / "out", folder / "journal"
+    report, taken = cost(partial(merge_files, job, [inbox], out=out, journal=journal))
     served = {path.stem for path in out.glob("*.down")}
     refused = {refusal.sender: refusal.code for refusal in report.refused}
     assert served == set(names) - set(bad), "a good client was not served"
     assert refused == bad, "a bad file was not named by its kind"
-    codes, size = dict(Counter(refused.values())), report.bytes.upload_frame
-    return {
-        "uploads": uploads,
-        "served": len(served),
-        "refused": codes,
-        "upload_bytes": size,
-    } | taken
+    counts = {"uploads": uploads, "served": len(served), "refused": Counter(refused.values())}
+    return counts | {"upload_bytes": report.bytes.upload_frame} | taken
 
 
-def played_round(folder: Path, sites: int) -> dict[str, Any]:
-    """One round with so many sites, each with a key."""
-    names = tuple(f"site-{place:04}" for place in range(sites))
-    keys = {
-        name: signatures.new_keys(folder / "keys" / f"{name}.key", folder / "keys" / f"{name}.pub")
-        for name in (*names, SERVER)
-    }
-    job = make_job(names, keys=keys)
-    write_job(folder / "job.pace", job)
-    silent, late = set(names[SILENT::TWENTY]), set(names[LATE::TWENTY])
-    adopted: Counter[str] = Counter()
-
-    def site(name: str, frame: bytes, signed: bytes) -> Handler:
-        def handle(kind: str, words: Words) -> Words | None:
-            if kind == UPLOAD:
-                if name in late:
-                    late.discard(name)
-                    raise LostError("late")
-                return None if name in silent else {"code": "ok", "name": name, "payload": signed}
-            came, checked = words["payload"], {"job": job.digest, "name": name}
-            signatures.verify(came, keys[SERVER], kind=signatures.RETURN, **checked)
-            rolls.check_roll(words["roll"], job, name, upload=frame, returned=came)
-            adopted[name] += 1
-            return {}
-
-        return handle
-
-    handlers = {}
-    for place, (name, message) in enumerate(zip(names, alike(job, sites), strict=True)):
-        key = signatures.load_key(folder / "keys" / f"{name}.key")
-        frame = wire.encode(message, job.federation.digest)
-        signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
-        handlers[str(2**62 + place)] = site(name, frame, signed)
-    paths = (folder / "job.pace", folder / "job.journal", folder / "report")
-    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
-    with mock.patch.object(exchange, "time", Clock()):
-        opened, journal = EVENTS["open"], Journal.open(settings.journal, job)
-        play = partial(play_round, InMemory(handlers), settings, journal)
-        (report, opens), taken = cost(lambda: (play(), EVENTS["open"] - opened))
-    assert report.finished, report.waiting
-    assert set(adopted) == set(names) - silent == {client.name for client in report.took_part}
-    assert set(adopted.values()) == {1}, "a return was sent twice"
-    counts = {"sites": sites, "adopted": len(adopted), "missing": len(silent), "opens": opens}
-    return counts | taken
-
-
-def main(uploads: int = 10_000, sites: str = "50,200,500") -> None:
-    """So many uploads as files (0: none), and a round of each number of sites (empty: none)."""
+def main(uploads: int = 10_000) -> None:
+    """So many uploads as files."""
     torch.set_num_threads(1)
-    counts = map(int, filter(None, sites.split(",")))
-    for measured, count in (*((played_round, n) for n in counts), (measure, uploads)):
-        if count:
-            with tempfile.TemporaryDirectory() as folder:
-                print(json.dumps(measured(Path(folder), count)), flush=True)
+    with TemporaryDirectory() as folder:
+        print(json.dumps(measure(Path(folder), uploads)))
 
 
 if __name__ == "__main__":

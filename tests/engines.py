@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from benchmarks.in_memory import Clock
+from tests.in_memory import Clock
 
 from pace.jobs import Journal, read_job
 from pace_network import exchange, site_steps

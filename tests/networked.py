@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.in_memory import Clock, Handler, InMemory
+from tests.in_memory import Clock, Handler, InMemory
 
 from pace.io import records
 from pace.jobs.job import read_job

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.in_memory import InMemory, LostError
+from tests.in_memory import InMemory, LostError
 
 from pace.errors import OtherJobError, ParticipantError
 from pace.jobs import signatures
@@ -279,16 +279,6 @@ def test_a_queue_longer_than_patience_ends(tmp_path: Path, clock: Clock) -> None
     write_sites(tmp_path, job())
     nodes = Queue(connected(site_nodes(tmp_path, NAMES)).handlers)
     assert run(tmp_path, nodes, patience=15.0, deadline=1000.0)["finished"]
-
-
-def test_the_cost_of_an_answer_does_not_grow_with_the_number_of_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files opened by the server for each node, at 8 nodes and at 64."""
-    from benchmarks.load import played_round
-
-    few, many = (played_round(tmp_path / str(sites), sites) for sites in (8, 64))
-    assert few["opens"] / 8 >= many["opens"] / 64 - 1
 
 
 def signed_job(root: Path) -> dict[str, Any]:

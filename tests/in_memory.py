@@ -1,4 +1,4 @@
-"""An engine without a network, and a time that does not pass by itself. For tests and for load."""
+"""An engine without a network, and a time that does not pass by itself."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
