@@ -8,24 +8,23 @@ admitted as the server would. Writes tables/backdoors.md and tables/attacks.md, 
 explains.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
-from statistics import fmean
-from typing import Annotated
 
 import pandas as pd
 import torch
 import typer
 
-from benchmarks.backdoor import Lie, Outcome, Trigger, outcome, play
+from benchmarks.backdoor import Lie, Trigger, outcome, play
 from pace.datasets import divide, load
 from pace.errors import PaceError
 from pace.graph import Graph
 from pace.methods import Limited, Pace, make
 from pace.models import GCN
+from pace.params import Params
 from pace.protocol import SEEDS, Federation, Message, Method
 from pace.reports import READINGS, Table
 from pace.task import accuracy, counted, pooled
@@ -80,31 +79,31 @@ def study(
         replace(graph, y=torch.where(graph.y < 0, graph.y, (graph.y + 1) % classes))
         for graph in graphs[:MOST]
     ]
+    trained = trained_by("pace", gcn, [*graphs, *turned], seeds)
+    cases = [("none", 0), *product(attacks, range(1, MOST + 1))]
     rows = []
-    for seed in seeds:
-        first = Federation(gcn, Pace(), seed)
-        trained = train_cohort([*graphs, *turned], gcn, {seed: first.start}, recipe=first.recipe)[
-            seed
-        ]
-        for (attack, liars), (rule, method) in product(
-            [("none", 0), *product(attacks, range(1, MOST + 1))], RULES.items()
-        ):
-            flipped = liars if attack == FLIPPED else 0
-            models = [*trained[CLIENTS : CLIENTS + flipped], *trained[flipped:CLIENTS]]
-            lie = ATTACKS.get(attack)
-            lies = dict.fromkeys(range(liars), lie) if lie else {}
-            adoptions, _ = play(graphs, models, Federation(gcn, method, seed), lies)
-            honest = list(zip(adoptions, graphs, strict=True))[MOST:]
-            for reading, logits in READINGS.items():
-                counts = [
-                    counted(logits(adopted)[graph.test], graph.y[graph.test], classes)
-                    for adopted, graph in honest
-                ]
-                place = {"attack": attack, "liars": liars, "rule": rule, "reading": reading}
-                rows.append(place | {"percent": 100 * accuracy(pooled(counts))})
-    return pd.DataFrame(rows).pivot_table(
-        "percent", ["attack", "liars"], ["rule", "reading"], sort=False
-    )
+    for seed, (attack, liars), (rule, method) in product(seeds, cases, RULES.items()):
+        flipped, lie = liars if attack == FLIPPED else 0, ATTACKS.get(attack)
+        models = [*trained[seed][CLIENTS : CLIENTS + flipped], *trained[seed][flipped:CLIENTS]]
+        lies = dict.fromkeys(range(liars), lie) if lie else {}
+        adoptions, _ = play(graphs, models, Federation(gcn, method, seed), lies)
+        for reading, logits in READINGS.items():
+            counts = [
+                counted(logits(adopted)[graph.test], graph.y[graph.test], classes)
+                for adopted, graph in zip(adoptions[MOST:], graphs[MOST:], strict=True)
+            ]
+            rows.append((attack, liars, rule, reading, 100 * accuracy(pooled(counts))))
+    frame = pd.DataFrame(rows, columns=["attack", "liars", "rule", "reading", "percent"])
+    return frame.pivot_table("percent", ["attack", "liars"], ["rule", "reading"], sort=False)
+
+
+def trained_by(
+    name: str, gcn: GCN, graphs: Sequence[Graph], seeds: Sequence[int]
+) -> Mapping[int, Sequence[Params]]:
+    """Every client's model by seed, as a method trains it."""
+    agreed = {seed: Federation(gcn, make(name), seed) for seed in seeds}
+    starts, first = {seed: each.start for seed, each in agreed.items()}, agreed[seeds[0]]
+    return train_cohort(graphs, first.network, starts, recipe=first.recipe)
 
 
 def attack_table(scores: pd.DataFrame) -> Table:
@@ -123,10 +122,7 @@ def attack_table(scores: pd.DataFrame) -> Table:
 # --- backdoors ----------------------------------------------------------------------------------
 
 PLACES = (("synthetic", 3), ("synthetic", 10), ("cora", 10))
-METHODS = (
-    *("pace", "pace-limited", "pace-duo"),
-    *("pace-ridge", "pace-ridge-sums", "pace-full", "pace-full-sums"),
-)
+METHODS = "pace,pace-limited,pace-duo,pace-ridge,pace-ridge-sums,pace-full,pace-full-sums"
 UPDATE_STRENGTHS = 3.0, 10.0, 30.0  # a liar takes the one that serves best
 ROW_STRENGTHS = 1.0, 3.0, 10.0  # how strongly a row says its class: 1 is what a node can say
 BACKDOORS = {
@@ -136,80 +132,59 @@ BACKDOORS = {
     "ten words, ≥ 6 %": Trigger(10, 0.06),
     "thirty words, ≥ 6 %": Trigger(30, 0.06),
 }
-REFUSED = Outcome(*(math.nan,) * 5)
-Found = tuple[Outcome | None, Outcome]  # where nobody lies, if that is another case; where one does
 
 
-def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) -> dict[str, Found]:
-    """What a method does without a lie and with each backdoor at its best strength: means over seeds.
+def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) -> pd.DataFrame:
+    """What a method does without a lie, at strength 0, and with each backdoor: means over seeds.
 
-    Regressions have no hidden units. Of a lie that the server refuses there are no numbers.
+    Regressions have no hidden units. A lie that the server refuses has no row.
     """
-    agreed = {seed: Federation(gcn, make(name), seed) for seed in seeds}
-    first = agreed[seeds[0]]
-    start = {seed: federation.start for seed, federation in agreed.items()}
-    models = train_cohort(graphs, first.network, start, recipe=first.recipe)
-
-    def mean(trigger: Trigger, strength: float) -> Outcome:
-        lie = replace(trigger, strength=strength)
-        try:
-            ends = [outcome(graphs, models[seed], agreed[seed], lie) for seed in seeds]
-        except PaceError:
-            return REFUSED
-        return Outcome(*map(fmean, zip(*map(astuple, ends), strict=True)))
-
-    found = {}
-    for kind, trigger in BACKDOORS.items():
-        units = trigger.dead or trigger.amplified
-        if units and first.closed_form:
+    models, first = trained_by(name, gcn, graphs, seeds), Federation(gcn, make(name))
+    strengths = ROW_STRENGTHS if first.closed_form else UPDATE_STRENGTHS
+    rows = []
+    for (kind, trigger), strength in product(BACKDOORS.items(), (0.0, *strengths)):
+        if (trigger.dead or trigger.amplified) and (first.closed_form or not strength):
             continue
-        strengths = ROW_STRENGTHS if first.closed_form else UPDATE_STRENGTHS
-        tried = [mean(trigger, strength) for strength in strengths]
-        best = max(tried, key=lambda end: -1 if end is REFUSED else end.hit)
-        found[kind] = (None if units else mean(trigger, 0.0), best)
-    return found
+        lie = replace(trigger, strength=strength)
+        with suppress(PaceError):
+            ends = [outcome(graphs, models[s], replace(first, seed=s), lie) for s in seeds]
+            rows += [{"kind": kind, "strength": strength, **asdict(end)} for end in ends]
+    return pd.DataFrame(rows).groupby(["kind", "strength"]).mean()
 
 
-def backdoor_row(found: Mapping[str, Found]) -> list[str]:
-    """Accuracy and hits by kind, nobody lies → one does, those of Local, seeds flagged."""
-    hits = dict.fromkeys(BACKDOORS, "-")
-    for kind, (honest, lied) in found.items():
-        before = f"{honest.hit:.1f} → " if honest else ""
-        hits[kind] = before + ("refused" if lied is REFUSED else f"{lied.hit:.1f}")
-    honest, lied = found["three rare words"]
-    assert honest is not None
+def backdoor_row(found: pd.DataFrame) -> list[str]:
+    """Accuracy and hits by kind, nobody lies → one does at its best, those of Local, seeds flagged."""
+    hits = []
+    for kind in BACKDOORS:
+        ends = found.hit.loc[[kind]].droplevel(0) if kind in found.index else pd.Series()
+        before = f"{ends[0.0]:.1f} → " if 0.0 in ends else ""
+        hits.append(f"{before}{ends.drop(0.0, errors='ignore').max():.1f}" if len(ends) else "-")
+    rare = found.loc["three rare words"]
+    honest, lied = rare.loc[0.0], rare.loc[rare.hit.drop(0.0).idxmax()]
     return [
         f"{honest.accuracy:.1f} → {lied.accuracy:.1f}",
         f"{lied.local_accuracy:.1f}",
-        *hits.values(),
+        *hits,
         f"{lied.local_hit:.1f}",
         f"{lied.flagged:.0%}",
     ]
 
 
-def backdoor_table(seeds: Sequence[int], methods: Sequence[str] = METHODS) -> Table:
+def backdoor_table(seeds: Sequence[int], methods: Sequence[str]) -> Table:
     """Every method against every kind of backdoor on the three graphs."""
     rows = []
-    for data, clients in PLACES:
+    for (data, clients), name in product(PLACES, methods):
         dataset = load(data)
-        graphs = divide(dataset, "louvain", clients)
         gcn = GCN((dataset.graph.features, 64, dataset.classes))
-        for name in methods:
-            row = backdoor_row(planted(graphs, gcn, name, seeds))
-            rows.append([data, str(clients), name, str(len(seeds)), *row])
-            print(*rows[-1], flush=True)
+        found = planted(divide(dataset, "louvain", clients), gcn, name, seeds)
+        rows.append([data, str(clients), name, str(len(seeds)), *backdoor_row(found)])
+        print(*rows[-1], flush=True)
     heads = ("Graph", "Clients", "Method", "Seeds", "Accuracy", "Local's")
     return Table.of("", [*heads, *BACKDOORS, "Local's", "Flagged"], rows, names=3, words=0)
 
 
-def main(
-    methods: Annotated[str, typer.Option(help="against backdoors; empty: none")] = ",".join(
-        METHODS
-    ),
-    seeds: int = len(SEEDS),
-    out: Path = Path("results"),
-) -> None:
-    """Write tables/backdoors.md and tables/attacks.md."""
+def main(methods: str = METHODS, seeds: int = len(SEEDS), out: Path = Path("results")) -> None:
+    """Write tables/backdoors.md, of METHODS if they are any, and tables/attacks.md."""
     torch.set_num_threads(1)
     dataset, chosen = load("cora"), SEEDS[:seeds]
     if methods:

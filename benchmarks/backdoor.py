@@ -80,19 +80,17 @@ def outcome(
     words, wanted = columns(graphs[LIAR], trigger), target(graphs[LIAR])
     lies = {LIAR: lambda _: poisoned(models[LIAR], graphs[LIAR], federation, trigger)}
     adoptions, admitted = play(graphs, models, federation, lies if trigger.strength else {})
-    right, hit = defaultdict[str, list[Tensor]](list), defaultdict[str, list[Tensor]](list)
-    for client, (graph, adoption) in enumerate(zip(graphs, adoptions, strict=True)):
-        if client == LIAR:
-            continue
-        after = adoption.model.adoption(triggered(graph, words))
-        others = graph.test & (graph.y != wanted)
-        for reading in ("logits", "local"):
-            right[reading].append((getattr(adoption, reading).argmax(1) == graph.y)[graph.test])
-            hit[reading].append((getattr(after, reading).argmax(1) == wanted)[others])
-    parts = (*right.values(), *hit.values())
-    accuracy, local, hits, chance = (100 * float(torch.cat(p).double().mean()) for p in parts)
+    shares = defaultdict[str, list[Tensor]](list)
+    for client in set(range(len(graphs))) - {LIAR}:
+        graph, adoption = graphs[client], adoptions[client]
+        after, others = adoption.model.adoption(triggered(graph, words)), graph.y != wanted
+        for before, logits in (("", "logits"), ("local_", "local")):
+            right, hit = getattr(adoption, logits).argmax(1), getattr(after, logits).argmax(1)
+            shares[f"{before}accuracy"].append((right == graph.y)[graph.test])
+            shares[f"{before}hit"].append((hit == wanted)[graph.test & others])
+    percent = {name: 100 * float(torch.cat(each).double().mean()) for name, each in shares.items()}
     flags = influence(Messages(admitted), federation)[LIAR].flags
-    return Outcome(accuracy, local, hits, chance, flagged=float(bool(flags)))
+    return Outcome(**percent, flagged=float(bool(flags)))
 
 
 def columns(graph: Graph, trigger: Trigger) -> Tensor:

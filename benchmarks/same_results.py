@@ -71,7 +71,9 @@ def command(words: str) -> Any:
     argv = mock.patch.object(sys, "argv", ["pace", *words.split(), "--json"])
     nonce = mock.patch("secrets.token_hex", lambda count: "5a" * count)  # a job draws one
     key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(words.encode()).digest())
-    known = mock.patch.object(Ed25519PrivateKey, "generate", lambda: key)  # `pace keys new` draws it
+    known = mock.patch.object(
+        Ed25519PrivateKey, "generate", lambda: key
+    )  # `pace keys new` draws it
     try:
         with argv, nonce, known, redirect_stdout(out), redirect_stderr(err):
             main()

@@ -110,9 +110,10 @@ def test_every_rule_of_the_table_runs_and_the_gate_protects() -> None:
 def test_the_table_of_backdoors_has_the_best_strength_of_each_kind_that_a_method_knows() -> None:
     graphs, gcn, _ = trained(4)
     found = attacks.planted(graphs, gcn, "pace-ridge", attacks.SEEDS[:1])
-    assert set(attacks.BACKDOORS) - set(found) == {"and a dead unit", "by an idle unit"}
-    honest, lied = found["three rare words"]
-    assert honest is not None
+    kinds = found.index.get_level_values(0)
+    assert set(attacks.BACKDOORS) - set(kinds) == {"and a dead unit", "by an idle unit"}
+    rare_words = found.loc["three rare words"]
+    honest, lied = rare_words.loc[0.0], rare_words.loc[rare_words.hit.idxmax()]
     assert honest.hit == planted(PaceRidge(), NO_LIE).hit
     assert lied.hit >= 60 >= max(lied.local_hit, honest.hit)
     accuracy, _, rare, dead, *_, flagged = attacks.backdoor_row(found)
