@@ -4,7 +4,6 @@ For every map and λ of pace-ridge, against the truth that no server sees: the a
 test nodes of what the other sites learn without it. `python -m benchmarks.left_out`, ten minutes.
 """
 
-from collections import defaultdict
 from itertools import product
 from typing import Any
 
@@ -14,44 +13,14 @@ from scipy.stats import spearmanr
 
 import pace
 from pace import task
-from pace.graph import Graph
 from pace.merging import left_out_loss, solve_rows
 from pace.methods.beyond.ridge import stacked_rows
-from pace.protocol import ClosedForm, Federation, Uploads, Without, steps
-from pace_study.tables import frame_table
+from pace.protocol import Without, steps
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 METHOD = f"pace-ridge:hops=0/1/2/3,strengths={'/'.join(f'{s:g}' for s in STRENGTHS)}"
 DATASETS, PARTITIONS = ("cora", "citeseer", "pubmed"), ("louvain", "metis", "dirichlet")
 CLIENTS = (5, 10)
-Key = tuple[str, float]  # a map and λ
-COLUMNS = (
-    ("Setting", "setting", ""),
-    ("Over maps and λ", "choices", ".2f"),
-    ("Over sites", "sites", ".2f"),
-    ("Chosen", "chosen", ""),
-    ("Its accuracy", "accuracy", ".2f"),
-    ("Best", "best", ".2f"),
-)
-
-
-def true_accuracies(
-    uploads: Uploads, graphs: list[Graph], federation: Federation, form: ClosedForm
-) -> dict[Key, list[float]]:
-    """On each site's test nodes, of what the others learn from the rows that they sent."""
-    found = defaultdict[Key, list[float]](list)
-    for site, graph in enumerate(graphs):
-        (batch,) = Without(uploads, site, len(graphs)).batches()
-        tested = form.rows_of(graph, graph.test.nonzero().flatten(), federation)
-        for name in (f"hop{hop}" for hop in range(4)):
-            rows, labels = stacked_rows(batch, name, "train")
-            sent = rows.any(1)
-            solved = solve_rows(rows[sent], labels[sent].to(rows.dtype), STRENGTHS)
-            for strength, answer in zip(STRENGTHS, solved, strict=True):
-                logits = tested[name] @ answer.to(tested[name].dtype)
-                counts = task.counted(logits, graph.y[graph.test], federation.model.classes)
-                found[name, strength].append(task.accuracy(counts))
-    return found
 
 
 def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
@@ -60,36 +29,53 @@ def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
     `choices`: of means over sites, over maps and λ; `sites`: of the chosen map and λ, over sites. `best`
     is the accuracy of the best choice, which needs test labels.
     """
-    graphs = list(pace.divide(pace.load(dataset), partition, clients=clients))
+    graphs = pace.divide(pace.load(dataset), partition, clients=clients)
     federation = pace.agree(graphs, METHOD, epochs=1)  # no network is in a regression
     uploads = steps.received([steps.fit(graph, federation)[1] for graph in graphs], federation)
     form = federation.closed_form
     assert form is not None
-    parts = form.site_sums(uploads, federation)
-    truth = true_accuracies(uploads, graphs, federation, form)
-    losses = torch.stack([left_out_loss(parts[name], strength) for name, strength in truth])
-    accuracies = torch.tensor(list(truth.values()))
-    train, test = torch.tensor([[float(g.train.sum()), float(g.test.sum())] for g in graphs]).T
-    loss = losses @ (train / train.sum()).double()
-    accuracy = accuracies @ (test / test.sum())
-    place = int(loss.argmin())
-    name, strength = list(truth)[place]
+    losses = pd.DataFrame(
+        {
+            (name, strength): left_out_loss(parts, strength).tolist()
+            for name, parts in form.site_sums(uploads, federation).items()
+            for strength in STRENGTHS
+        }
+    )
+    truth = pd.DataFrame(0.0, losses.index, losses.columns)
+    for site, graph in enumerate(graphs):  # on its test nodes, of the rows that the others sent
+        (batch,) = Without(uploads, site, clients).batches()
+        tested = form.rows_of(graph, graph.test.nonzero().flatten(), federation)
+        for name in losses.columns.unique(0):
+            rows, labels = stacked_rows(batch, name, "train")
+            sent = rows.any(1)
+            solved = solve_rows(rows[sent], labels[sent].to(rows.dtype), STRENGTHS)
+            for strength, answer in zip(STRENGTHS, solved, strict=True):
+                logits = tested[name] @ answer.to(tested[name].dtype)
+                counts = task.counted(logits, graph.y[graph.test], federation.model.classes)
+                truth.loc[site, (name, strength)] = task.accuracy(counts)
+    train, test = (
+        [int(getattr(graph, mask).sum()) for graph in graphs] for mask in ("train", "test")
+    )
+    loss, accuracy = (
+        losses.mul(train, axis=0).sum() / sum(train),
+        truth.mul(test, axis=0).sum() / sum(test),
+    )
+    chosen = loss.idxmin()
     return {
         "setting": f"{dataset}, {partition}, {clients}",
         "choices": spearmanr(-loss, accuracy).statistic,
-        "sites": spearmanr(-losses[place], accuracies[place]).statistic,
-        "chosen": f"{name}, λ = {strength:g}",
-        "accuracy": 100 * float(accuracy[place]),
-        "best": 100 * float(accuracy.max()),
+        "sites": spearmanr(-losses[chosen], truth[chosen]).statistic,
+        "chosen": "{}, λ = {:g}".format(*chosen),
+        "accuracy": 100 * accuracy[chosen],
+        "best": 100 * accuracy.max(),
     }
 
 
 def main() -> None:
     torch.set_num_threads(1)
     found = pd.DataFrame([measure(*case) for case in product(DATASETS, PARTITIONS, CLIENTS)])
-    mean = found.mean(numeric_only=True).to_dict() | {"setting": "mean", "chosen": ""}
-    caption = "Leave-one-site-out loss and true accuracy, by rank"
-    print(frame_table(caption, pd.concat([found, pd.DataFrame([mean])]), COLUMNS).markdown())
+    print(found.to_string(index=False, float_format="{:.2f}".format))
+    print(found.mean(numeric_only=True).to_string(float_format="{:.2f}".format))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,11 @@ but for those that are asked about a node which the attacker already holds. Anot
 of `VIEWS`. Writes tables/privacy.md, which docs/privacy.md explains.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+import pandas as pd
 import torch
 import typer
 from scipy.stats import spearmanr
@@ -25,7 +24,7 @@ from pace.methods import Pace, PaceRidge, RidgeSums, read
 from pace.methods.beyond.ridge import SMALLEST_CLASS
 from pace.models import GCN, unit_rows
 from pace.params import Params
-from pace.protocol import SEEDS, Federation, Message, Messages, Method, Reading, steps, wire
+from pace.protocol import SEEDS, Federation, Message, Messages, Method, Reading, steps
 from pace.reports import Table
 from pace.runtimes.files import attacks
 from pace.training import train_cohort
@@ -34,30 +33,14 @@ from pace_study.tables import write_tables
 CLIENTS = 10
 PLACES = ("synthetic", "cora")
 RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One method, and whether the server has sums only."""
-
-    method: Method
-    sums: bool = False
-
-    def view(self, uploads: Sequence[Message], site: int, federation: Federation) -> Reading:
-        """What can be read about a site; of sums it is the same for every site."""
-        seen = uploads if self.sums else [uploads[site]]
-        return federation.method.explain(Messages(seen), federation).reading()
-
-
-VIEWS: Mapping[str, Seen] = {
-    "PACE: an upload": Seen(Pace()),
-    "PACE: the sums": Seen(Pace(), sums=True),
-    "pace-ridge: an upload": Seen(PaceRidge()),
-    "pace-ridge-sums: an upload": Seen(RidgeSums()),
-    "pace-ridge-sums: the sums": Seen(RidgeSums(), sums=True),
+SUMS = "the sums"  # are all that the server has, the same for every site
+VIEWS: Mapping[str, Method] = {
+    "PACE: an upload": Pace(),
+    f"PACE: {SUMS}": Pace(),
+    "pace-ridge: an upload": PaceRidge(),
+    "pace-ridge-sums: an upload": RidgeSums(),
+    f"pace-ridge-sums: {SUMS}": RidgeSums(),
 }
-
-
 TITLES = {
     "word_occurs": "A word occurs in a training node of this site, AUC",
     "word_counts": "Word counts of this site, Spearman",
@@ -76,7 +59,7 @@ TITLES = {
 
 def attacked(
     view: Reading, graphs: Sequence[Graph], site: int, federation: Federation
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """The score of each attack that the reading allows: those that a site makes itself, and more."""
     graph = graphs[site]
     risk = attacks.attack(view, graph, federation)
@@ -89,18 +72,14 @@ def attacked(
     if view.leverage is not None:
         scores["whose_row"] = _whose([view.leverage(graph)[graph.train] for graph in graphs], site)
     if (sums := view.class_words) is not None:
-        labels, rows_sent = graph.training_labels, unit_rows(graph, 0)[graph.train]
-        if (
-            large := (graph.training_counts(sums.shape[1]) >= SMALLEST_CLASS)
-            .nonzero()
-            .flatten()
-            .tolist()
-        ):
-            own = torch.stack([rows_sent[labels == label].sum(0) for label in large])
+        labels, sent = graph.training_labels, unit_rows(graph, 0)[graph.train]
+        large = graph.training_counts(sums.shape[1]) >= SMALLEST_CLASS
+        if large.any():
+            own = torch.stack([sent[labels == label].sum(0) for label in large.nonzero()])
             scores["class_words"] = float(cosine_similarity(sums[:, large].T, own).mean())
-        alike = cosine_similarity(rows_sent.T, sums[:, labels], dim=0)
+        alike = cosine_similarity(sent.T, sums[:, labels], dim=0)
         scores["nodes_read"] = float((alike > attacks.WHOLE).double().mean())
-    return {name: score for name, score in scores.items() if score is not None}
+    return scores
 
 
 def _whose(scores: Sequence[Tensor], site: int) -> float | None:
@@ -126,48 +105,50 @@ def measured(
     clients: int = CLIENTS,
     hidden: int = 64,
     epochs: int | None = None,
-) -> tuple[dict[tuple[str, str], float], float]:
-    """Each attack on each view, means over sites and seeds; and what zero moments rule out.
+) -> tuple[pd.DataFrame, float]:
+    """Each attack, a row, on each view, means over sites and seeds; and what zero moments rule out.
 
-    0.5 (AUC) or 0 (correlation) is nothing.
+    0.5 (AUC) or 0 (correlation) is nothing, nan where a method sends nothing of this kind.
     """
     graphs = divide(dataset, "louvain", clients)
     gcn = GCN((dataset.graph.features, hidden, dataset.classes))
-    paces = {seed: Federation(gcn, Pace(), seed, epochs) for seed in seeds}
-    start = {seed: each.start for seed, each in paces.items()}
-    models = train_cohort(graphs, gcn, start, recipe=paces[seeds[0]].recipe)
-    scores, excluded = defaultdict[tuple[str, str], list[float]](list), []
+    first = Federation(gcn, Pace(), seeds[0], epochs)
+    start = {seed: gcn.start(seed) for seed in seeds}
+    models = train_cohort(graphs, gcn, start, recipe=first.recipe)
+    scores, excluded = [], []
     for seed in seeds:
-        for name, seen in VIEWS.items():
-            federation = Federation(gcn, seen.method, seed, epochs)
+        for name, method in VIEWS.items():
+            federation = Federation(gcn, method, seed, epochs)
             uploads = sent(models[seed], graphs, federation)
             for site in range(clients):
-                view = seen.view(uploads, site, federation)
-                for attack, score in attacked(view, graphs, site, federation).items():
-                    scores[attack, name].append(score)
-        excluded.append(ruled_out(sent(models[seed], graphs, paces[seed]), graphs, start[seed]))
-    means = {key: round(fmean(values), 4) for key, values in scores.items()}
-    return means, fmean(excluded)
+                view = viewed(name, uploads, site, federation)
+                scores.append({"view": name, **attacked(view, graphs, site, federation)})
+            if federation.method == first.method:
+                excluded.append(ruled_out(uploads, graphs, start[seed]))
+    return pd.DataFrame(scores).groupby("view", sort=False).mean().T, fmean(excluded)
 
 
 def sent(
     models: Sequence[Params], graphs: Sequence[Graph], federation: Federation
 ) -> list[Message]:
     """Every site's upload as the server reads it, rounded as its numbers are."""
-    frames = (
-        steps.share(model, graph, federation)[1]
-        for model, graph in zip(models, graphs, strict=True)
-    )
-    return [wire.decode(frame).message for frame in frames]
+    pairs = zip(models, graphs, strict=True)
+    return [steps.check_upload(steps.share(*pair, federation)[1], federation) for pair in pairs]
 
 
-def attack_table(data: str, scores: Mapping[tuple[str, str], float]) -> Table:
+def viewed(name: str, uploads: Sequence[Message], site: int, federation: Federation) -> Reading:
+    """What can be read about a site in a view."""
+    seen = uploads if name.endswith(SUMS) else [uploads[site]]
+    return federation.method.explain(Messages(seen), federation).reading()
+
+
+def attack_table(data: str, scores: pd.DataFrame) -> Table:
     """A row for each attack; "-": the method sends nothing of this kind."""
-    rows = []
-    for attack, title in TITLES.items():
-        found = (scores.get((attack, view)) for view in VIEWS)
-        rows.append([title, *("-" if score is None else f"{score:.2f}" for score in found)])
-    return Table.of(data, ["Attack", *VIEWS], rows, words=0)
+    rows = [
+        [title, *("-" if pd.isna(score) else f"{score:.2f}" for score in scores.loc[attack])]
+        for attack, title in TITLES.items()
+    ]
+    return Table.of(data, ["Attack", *scores], rows, words=0)
 
 
 def main(seeds: int = len(SEEDS), out: Path = Path("results")) -> None:
