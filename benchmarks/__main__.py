@@ -31,11 +31,10 @@ def main(
     clients: int = 10,
     turns: Annotated[int, typer.Option(help="of each comparison")] = 5,
     threads: Annotated[int, typer.Option(help="of both sides, on a CPU")] = 1,
-    quick: Annotated[bool, typer.Option(help="small sizes, one turn: does it run?")] = False,
     device: str = "cpu",
 ) -> None:
     """Print what ran it, then a JSON object for each measurement."""
-    names, turns, few = datasets.split(","), 1 if quick else turns, 1 if quick else None
+    names = datasets.split(",")
 
     def trained(measured: Callable[..., Iterable[Point]]) -> Iterator[Point]:
         for name in names:
@@ -48,8 +47,8 @@ def main(
         "command": chain.from_iterable(scripted),
         "training": trained(measure.training),
         "models": trained(measure.every_model),
-        "server": server.growth((100,) if quick else CLIENTS, turns),
-        "sealing": server.sealed(turns, few),
+        "server": server.growth(CLIENTS, turns),
+        "sealing": server.sealed(turns),
     }
     chosen = only.split(",") if only else parts
     if unknown := sorted(set(chosen) - set(parts)):
@@ -73,7 +72,10 @@ def command(name: str, device: str, turns: int) -> Iterator[Point]:
     """
     with TemporaryDirectory() as folder:
         raw = Path(folder) / "raw"
-        linked(data_root(), raw)
+        for path in data_root().resolve().rglob("raw"):  # beside it PyG puts what it processed
+            copy = raw / path.relative_to(data_root().resolve())
+            copy.parent.mkdir(parents=True)
+            copy.symlink_to(path)
         environment = os.environ | {
             "OMP_NUM_THREADS": "1",
             "XDG_CACHE_HOME": f"{folder}/cache",
@@ -90,15 +92,6 @@ def command(name: str, device: str, turns: int) -> Iterator[Point]:
             for clock in ("seconds", "cpu_seconds"):
                 seconds = [(own[clock], theirs[clock]) for own, theirs in pairs]
                 yield compared(f"command, {kind}, {clock}", name, PEER, seconds)
-
-
-def linked(root: Path, copy: Path) -> None:
-    """The raw files in a folder where PyG may put its processed ones."""
-    for path in root.glob("**/raw/**/*"):
-        if path.is_file():
-            place = copy / path.relative_to(root)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(path.resolve())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Seconds and memory: of work in this process, of another process, and of two ways in turns."""
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -68,7 +67,7 @@ def child(
     with TemporaryFile("w+") as printed:
         process = subprocess.Popen(command, env=environment, stdout=printed)
         while not ended:
-            with suppress(OSError, KeyError):  # it has ended, or this is no Linux
+            with suppress(OSError, KeyError):  # it has ended
                 kilobytes = memory(process.pid)
                 most = {name: max(value, kilobytes[name]) for name, value in most.items()}
             time.sleep(0.02)
@@ -93,11 +92,5 @@ def memory(process: int | str = "self") -> dict[str, int]:
 
 
 def peak() -> float:
-    """Megabytes, of this process so far.
-
-    Linux hands the highest resident size on to a child; the child's own is in /proc.
-    """
-    with suppress(OSError):
-        return memory()["VmHWM"] / 2**10
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / 2**20 if sys.platform == "darwin" else most / 2**10
+    """Megabytes, of this process so far."""
+    return memory()["VmHWM"] / 2**10

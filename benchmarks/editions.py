@@ -11,98 +11,76 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-import pace
-from pace.datasets import Dataset
-from pace.datasets.file import write_graph
-from pace.jobs import DOWN, ROLL_SUFFIX, SERVER, UP, Job, read_edition, signatures, write_job
+from benchmarks.same_results import command
 from pace.reports import Table
-from pace.runtimes import files
 
-METHOD, SITES = "pace-ridge", ("east", "north", "south", "west", "young", "zenith")
-LATE, LEAVER, REST = SITES[5], SITES[1], (SITES[0], *SITES[2:])
-Keys = dict[str, str]
-
-
-def new_job(name: str, members: Sequence[str], keys: Keys, model: pace.GCN) -> tuple[Job, Path]:
-    parties = {party: keys[party] for party in (*members, SERVER)}
-    numbers = pace.methods.make(METHOD).numbers
-    sites = {"participants": tuple(members), "minimum": len(members), "keys": parties}
-    job = Job(name, model, METHOD, numbers=numbers, **sites)
-    Path(name).mkdir()
-    write_job(path := Path(name, "job.pace"), job)
-    return job, path
+METHOD, DATASET = "pace-ridge", "cora"
+SITES = tuple(f"client-{place}" for place in range(6))
+LATE, LEAVER = SITES[5], SITES[1]
 
 
-def fit(job: Job, name: str) -> Path:
+def fit(job: str, site: str, *options: str) -> Path:
     """A site's upload."""
-    upload, mine = Path(job.name, f"{name}{UP}"), files.load_site(Path(f"{name}.graph"), job)
-    kept, key = upload.with_suffix(".local"), Path(f"{name}.key")
-    files.fit_files(job, mine, kept, upload, key=key, editions=True)
-    return upload
+    mine = f"{site}.graph --keep {job}/{site}.local --upload {job}/{site}.up --key {site}.key"
+    command(f"client fit {job}/job.pace {mine} --editions --yes {' '.join(options)}")
+    return Path(job, f"{site}.up")
 
 
-def merge(job: Job, edition: str, changes: files.Changes | None = None) -> Path:
+def merge(job: str, edition: str, *changes: str) -> Path:
     """The folder of returns."""
-    inbox, key = Path(job.name), Path(f"{SERVER}.key")
-    how = {"journal": inbox / "journal", "out": inbox / edition, "changes": changes}
-    files.merge_files(job, [inbox], key=key, **how)
-    return inbox / edition
+    where = f"{job}/job.pace {job} --journal {job}/journal --out {job}/{edition}"
+    command(f"server merge {where} --key server.key {' '.join(changes)}")
+    return Path(job, edition)
 
 
-def adopt(job: Job, returns: Path, members: Sequence[str]) -> list[Path]:
+def adopt(job: str, returns: Path, sites: Sequence[str]) -> list[Path]:
     """Everybody adopts; what was sent to them."""
-    sent = []
-    for name in members:
-        pair = [returns / f"{name}{suffix}" for suffix in (DOWN, ROLL_SUFFIX)]
-        returned, roll = (path.read_bytes() for path in pair)
-        kept, mine = Path(job.name, f"{name}.local"), files.load_site(Path(f"{name}.graph"), job)
-        model = kept.with_suffix(".model")
-        files.adopt_files(job, mine, kept, model, returned=returned, roll=roll)
-        sent += pair
-    return sent
+    for site in sites:
+        files = f"--kept {job}/{site}.local --return {returns}/{site}.down --out {job}/{site}.model"
+        command(f"client adopt {job}/job.pace {site}.graph {files}")
+    return [returns / f"{site}.{kind}" for site in sites for kind in ("down", "roll")]
 
 
-def whole(job: Job, path: Path) -> list[Path]:
-    """All that is carried of a job: its file, uploads, returns and rolls."""
-    uploads = [fit(job, site) for site in job.participants]
-    returned = adopt(job, merge(job, "one"), job.participants)
-    return [*[path] * len(uploads), *uploads, *returned]
+def new_job(job: str, sites: Sequence[str]) -> list[Path]:
+    """All that is carried of a job: its file to everybody, uploads, returns and rolls."""
+    Path(job).mkdir()
+    who = ",".join(f"{site}={site}.pub" for site in sites)
+    like = f"--like {SITES[0]}.graph --server-key server.pub --method {METHOD}"
+    command(f"new {job}/job.pace --participant {who} {like}")
+    uploads = [fit(job, site) for site in sites]
+    return [*[Path(job, "job.pace")] * len(sites), *uploads, *adopt(job, merge(job, "1"), sites)]
 
 
 def cost(way: str, carried: Sequence[Path]) -> list[str]:
-    fits = sum(path.suffix == UP for path in carried)
+    fits = sum(path.suffix == ".up" for path in carried)
     return [way, str(fits), str(len(carried)), f"{sum(path.stat().st_size for path in carried):,}"]
 
 
-def measure(keys: Keys, model: pace.GCN) -> list[list[str]]:
-    """Fits, files and bytes of each way."""
-    job, path = new_job("job", SITES[:5], keys, model)
-    rows = [cost("the first job, five sites", whole(job, path))]
-    record = merge(job, "two", files.Changes({LATE: keys[LATE]})) / "job.2.edition"
-    upload = fit(read_edition(record, job), LATE)
-    comes = [path, record, upload, *adopt(job, merge(job, "two"), SITES)]
+def measure() -> list[list[str]]:
+    """Fits, files and bytes of each way, in the current folder."""
+    command(f"partition --dataset {DATASET} --clients {len(SITES)} --graphs .")
+    for name in (*SITES, "server"):
+        command(f"keys new {name}")
+    rows = [cost("the first job, five sites", new_job("job", SITES[:5]))]
+    record = merge("job", "2", f"--add {LATE}={LATE}.pub") / "job.2.edition"
+    comes = [Path("job/job.pace"), record, fit("job", LATE, f"--edition {record}")]
+    comes += adopt("job", merge("job", "2"), SITES)
     rows.append(cost("edition 2, a sixth site comes", comes))
-    rows.append(cost("a new job for the same six", whole(*new_job("six", SITES, keys, model))))
-    withdrawal, kept = Path("north.withdrawal"), Path("job", f"{LEAVER}.local")
-    files.withdraw_files(read_edition(record, job), kept, withdrawal, key=Path(f"{LEAVER}.key"))
-    Path("job", f"{LEAVER}{UP}").unlink()
-    returns = merge(job, "three", files.Changes(withdrawn=[withdrawal]))
-    leaves = [withdrawal, returns / f"{LEAVER}.certificate", *adopt(job, returns, REST)]
+    rows.append(cost("a new job for the same six", new_job("six", SITES)))
+    command(f"client withdraw job/job.pace --kept job/{LEAVER}.local --key {LEAVER}.key")
+    withdrawal, rest = Path("job", f"{LEAVER}.withdrawal"), [s for s in SITES if s != LEAVER]
+    Path("job", f"{LEAVER}.up").unlink()
+    returns = merge("job", "3", f"--withdrawal {withdrawal}")
+    leaves = [withdrawal, returns / f"{LEAVER}.certificate", *adopt("job", returns, rest)]
     rows.append(cost("edition 3, one of six leaves", leaves))
-    rows.append(cost("a new job for the same five", whole(*new_job("five", REST, keys, model))))
+    rows.append(cost("a new job for the same five", new_job("five", rest)))
     return rows
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    dataset = pace.load("cora")
-    model = pace.GCN((dataset.graph.features, 64, dataset.classes))
     with TemporaryDirectory() as folder, chdir(folder):
-        for name, graph in zip(SITES, pace.divide(dataset, "louvain", len(SITES)), strict=True):
-            write_graph(Path(f"{name}.graph"), Dataset(name, graph, dataset.classes))
-        pairs = ((name, Path(f"{name}.key"), Path(f"{name}.pub")) for name in (*SITES, SERVER))
-        keys = {name: signatures.new_keys(*pair) for name, *pair in pairs}
-        rows = measure(keys, model)
+        rows = measure()
     heads = ["What happens", "Fits", "Files carried", "Bytes carried"]
     print(Table.of("An edition against a new job", heads, rows, words=0).markdown())
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.load [--uploads 10000]
 
-Every good client must be served and every bad file named. Prints a JSON object: who was refused for
-what, seconds, the peak of memory. Hundreds of sites in a round: tests/runtimes/network/test_many_sites.py.
+Every good client must be served and every bad file named. Prints a JSON object: how many were refused
+for what, seconds, the peak of memory.
 """
 
 import json

@@ -10,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tests.in_memory import Clock
 
 from pace.jobs import Journal, read_job
 from pace_network import exchange, site_steps
@@ -18,6 +17,7 @@ from pace_network.exchange import Exchange, Reply, Words, answer_letters
 from pace_network.folder import FolderNode, SharedFolder
 from pace_network.progress import Event
 from pace_network.round import RoundReport, play_round
+from tests.in_memory import Clock
 from tests.networked import connected, server_settings, site_nodes
 from tests.sites import NAMES
 

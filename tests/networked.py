@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.in_memory import Clock, Handler, InMemory
 
 from pace.io import records
 from pace.jobs.job import read_job
@@ -17,6 +16,7 @@ from pace_network import site_steps
 from pace_network.exchange import Words
 from pace_network.node import Node
 from pace_network.round import Settings, play_round
+from tests.in_memory import Clock, Handler, InMemory
 
 Tamper = Callable[[str, str, Words], Words | None]  # node, kind, its reply -> what arrives
 

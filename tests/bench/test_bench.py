@@ -1,11 +1,10 @@
 import json
-from pathlib import Path
 
 import pytest
 import torch
 from benchmarks import __main__ as bench
-from benchmarks import measure
-from benchmarks.clock import child, compared, cost, in_turns, peak
+from benchmarks import measure, rows
+from benchmarks.clock import child, compared, cost, peak
 from typer import BadParameter
 
 from pace.models import MODELS, sized
@@ -16,7 +15,7 @@ from tests.graphs import CLASSES, FEATURES, clients
 def test_the_peer_trains() -> None:
     graph = clients(1)[0]
     torch.manual_seed(0)  # PyG's layers draw from the global generator
-    net = measure.network("gcn", GCN((FEATURES, 16, CLASSES)))
+    net = measure.network(GCN((FEATURES, 16, CLASSES)))
     measure.train_loop(net, graph, 100)
     hits = (net.eval()(graph.x, graph.edges).argmax(1) == graph.y)[graph.train]
     assert float(hits.float().mean()) > 0.8
@@ -26,9 +25,9 @@ def test_a_ratio_is_the_peers_time_over_ours() -> None:
     row = compared("a", "b", "nothing", [(1.0, 3.0), (2.0, 4.0), (1.0, 5.0)])
     assert (row["lowest"], row["times_faster"], row["highest"]) == (2.0, 3.0, 5.0)
     assert row["ms"] == 1000.0
-    (pair,) = in_turns(lambda: sum(range(20000)), lambda: 7.0, 1)
-    assert pair[0] > 0
-    assert pair[1] == 7.0
+    pairs = measure.in_turns(clients(1), GCN((FEATURES, 16, CLASSES)), [7], "cpu", 2)
+    assert len(pairs) == 2
+    assert min(map(min, pairs)) > 0
 
 
 def test_work_is_timed_and_its_result_kept() -> None:
@@ -56,12 +55,21 @@ def test_a_child_says_what_it_took_and_printed() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_writes_numbers(tmp_path: Path) -> None:
-    bench.main(quick=True, out=tmp_path)
-    found = json.loads((tmp_path / "bench.json").read_text())
-    measured = {part for part, points in found.items() if isinstance(points, list) and points}
-    assert measured == {"training", "models", "server", "sealing", "scale", "rows"}
-    assert found["training"][0]["times_faster"] > 0
+def test_the_command_prints_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    bench.main(turns=1)
+    machine, *points = map(json.loads, capsys.readouterr().out.splitlines())
+    assert machine["device"]
+    parts = ("training", "models", "server", "sealing")  # no script reads the embedded graph
+    assert tuple(dict.fromkeys(point["part"] for point in points)) == parts
+    assert points[0]["times_faster"] > 0
+
+
+@pytest.mark.parametrize("who", ["pace", "ridge", "sgd", "command"])
+def test_rows_are_fitted(who: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows.main(who, 300)
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"] == 300
+    assert found["cpu_seconds"] > 0
 
 
 def test_an_unknown_part_is_refused() -> None:
@@ -73,7 +81,7 @@ def test_an_unknown_part_is_refused() -> None:
 def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
     """As many parameters of the same shapes, and one round of the comparison runs."""
     model = sized(kind, FEATURES, 16, 2, CLASSES)
-    peer = measure.network(kind, model)
+    peer = measure.network(model)
     theirs = sorted(tuple(value.shape) for value in peer.parameters())
     assert theirs == sorted(model.shapes.values())
     graph = clients(1)[0]

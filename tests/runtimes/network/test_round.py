@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.in_memory import InMemory, LostError
 
 from pace.errors import OtherJobError, ParticipantError
 from pace.jobs import signatures
@@ -21,6 +20,7 @@ from pace.runtimes.files import model
 from pace_network.exchange import MENDING, RETURN, UPLOAD, EngineError, Reply, Words
 from pace_network.round import RoundReport, round_sentences, run_round
 from tests.graphs import CLASSES, FEATURES, clients
+from tests.in_memory import InMemory, LostError
 from tests.networked import Clock, connected, files, only, run, server_settings, site_nodes
 from tests.sites import NAMES, job, write_sites
 
