@@ -10,7 +10,7 @@ explains.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -148,7 +148,7 @@ def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) 
         lie = replace(trigger, strength=strength)
         with suppress(PaceError):
             ends = [outcome(graphs, models[s], replace(first, seed=s), lie) for s in seeds]
-            rows += [{"kind": kind, "strength": strength, **asdict(end)} for end in ends]
+            rows += [{"kind": kind, "strength": strength, **end} for end in ends]
     return pd.DataFrame(rows).groupby(["kind", "strength"]).mean()
 
 

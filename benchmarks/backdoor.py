@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from unittest import mock
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -41,17 +42,6 @@ class Trigger:
     amplified: bool = False  # short columns lead to an idle unit, which the last layer reads loudly
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Over the test nodes of all honest receivers together, in percent."""
-
-    accuracy: float
-    local_accuracy: float
-    hit: float  # triggered nodes of other classes that get the liar's class
-    local_hit: float  # the same by Local, which no liar reaches
-    flagged: float  # whether the server's report says anything of the liar
-
-
 def play(
     graphs: Sequence[Graph],
     models: Sequence[Params],
@@ -75,8 +65,13 @@ def play(
 
 def outcome(
     graphs: Sequence[Graph], models: Sequence[Params], federation: Federation, trigger: Trigger
-) -> Outcome:
-    """What one liar reaches; at strength 0 every client is honest."""
+) -> pd.Series:
+    """What one liar reaches; at strength 0 every client is honest.
+
+    Over the test nodes of all honest receivers together, in percent: `accuracy` and `hit`, triggered
+    nodes of other classes that get the liar's; the same by Local, which no liar reaches; and whether
+    the server's report has `flagged` the liar.
+    """
     words, wanted = columns(graphs[LIAR], trigger), target(graphs[LIAR])
     lies = {LIAR: lambda _: poisoned(models[LIAR], graphs[LIAR], federation, trigger)}
     adoptions, admitted = play(graphs, models, federation, lies if trigger.strength else {})
@@ -90,7 +85,7 @@ def outcome(
             shares[f"{before}hit"].append((hit == wanted)[graph.test & others])
     percent = {name: 100 * float(torch.cat(each).double().mean()) for name, each in shares.items()}
     flags = influence(Messages(admitted), federation)[LIAR].flags
-    return Outcome(**percent, flagged=float(bool(flags)))
+    return pd.Series({**percent, "flagged": float(bool(flags))})
 
 
 def columns(graph: Graph, trigger: Trigger) -> Tensor:
@@ -143,10 +138,9 @@ def poisoned_update(
 
 def packed_weight(name: str, update: Tensor, message: Message) -> dict[str, Tensor]:
     """A weight's update as the message carries it."""
-    if name in message:
-        return {name: update}
     factors = truncate(update, RANK)
-    return {f"{name}/L": factors.left, f"{name}/R": factors.right.contiguous()}
+    parts = {name: update, f"{name}/L": factors.left, f"{name}/R": factors.right.contiguous()}
+    return {part: value for part, value in parts.items() if part in message}
 
 
 def concentrated_on(moment: Tensor, tied: Tensor) -> Tensor:

@@ -6,10 +6,9 @@
 
 `record` writes a flat JSON, `path: value`, of what both versions must agree on:
 
-- methods, crowd: uploads, returns, alphas and logits of every method, by `fit`, `merge`, `adopt`, at
-  3 clients, and at 70, which is more than the server reads at once;
-- run: the numbers of `pace run --json`, every method on two seeds, some with rounded messages, and
-  PACE on public graphs by every partition, which needs $PACE_DATA;
+- `CASES`: uploads, returns, alphas and logits of methods by `fit`, `merge`, `adopt`, of all at 3 clients
+  and at 70, which is more than the server reads at once; some with rounded messages, some on public
+  graphs by every partition, which needs $PACE_DATA;
 - files: signed jobs from `pace partition --graphs` to `pace client evaluate`, with fixed keys and nonce.
 
 It uses public names and the command line, so that it outlives the modules it watches. Words are left
@@ -23,12 +22,12 @@ with it (digest, checksum, signature), never the names, shapes and numbers of te
 import hashlib
 import io
 import json
-import re
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -47,13 +46,7 @@ app = typer.Typer(help="Whether two versions of PACE give the same results.")
 Leaves = Iterator[tuple[str, str | int | None]]
 
 UNLIKE = {"seconds", "versions", "command", "graphs"}  # keys whose values differ from run to run
-NAMES = ("method", "reading", "seed", "name")  # keys that tell the items of a list apart
-COUNTS = re.compile(r"[\d ;:]*\d[ ;:][\d ;:]*")  # a confusion matrix, the one text that is numbers
-
-GRAPH, HIDDEN, SEED = "synthetic", 64, 104729
-FEW, CROWD = (3, 40), (70, 3)  # clients, epochs
-RUN = f"run --dataset {GRAPH} --clients {FEW[0]} --epochs {FEW[1]} --device cpu"
-ROUNDED = {"float16": "pace,fedavg,fedpub", "int8": "pace,fedavg,pace-duo:level=1.0"}
+SEED, EPOCHS = 104729, 40
 VARIANTS = (  # settings of methods, and methods of the study
     "pace-duo:numbers=float32", "pace-duo:ridge=1000000.0,level=1.0", "pace-duo:level=1.0",
     "pace-duo:level=0.2", "pace-duo:level=0.05", "pace-ridge:own=none", "pace-ridge:hops=2",
@@ -61,8 +54,24 @@ VARIANTS = (  # settings of methods, and methods of the study
     "pace-ridge:smallest_class=1,nodes_per_row=1", "pace-ridge:numbers=float32",
     "pace_study.controls:Rounded", "pace_study.controls:Tempered", "pace_study.controls:OwnRidge",
 )  # fmt: skip
+FEW, DEFAULT = ("pace", "fedavg", "pace-duo:level=1.0"), ("local", "fedavg", "pace", "pace-full")
+CASES: dict[str, tuple[str, str, int, int, Sequence[str], dict[str, Any]]] = {
+    "methods": ("synthetic", "louvain", 3, EPOCHS, (*pace.METHODS, *VARIANTS), {}),
+    "crowd": ("synthetic", "metis", 70, 3, (*pace.METHODS, *VARIANTS), {}),
+    "float16": (
+        "synthetic",
+        "louvain",
+        3,
+        EPOCHS,
+        (*FEW, "fedpub"),
+        {"numbers": "float16", "layers": 3},
+    ),
+    "int8": ("synthetic", "louvain", 3, EPOCHS, FEW, {"numbers": "int8", "layers": 3}),
+    "cora": ("cora", "louvain", 10, 100, DEFAULT, {}),
+    "citeseer": ("citeseer", "metis", 10, 100, DEFAULT, {}),
+    "pubmed": ("pubmed", "dirichlet", 10, 100, DEFAULT, {}),
+}
 SITES, JOBS = ("client-0", "client-1", "client-2"), ("pace", "pace-duo", "fedavg", "fedgta")
-PUBLIC = ("cora --partition louvain", "citeseer --partition metis", "pubmed --partition dirichlet")
 
 
 def command(words: str) -> Any:
@@ -92,12 +101,9 @@ def leaves(value: Any, at: str) -> Leaves:
             yield from leaves(value[key], f"{at}/{key}")
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            keys = [key for key in NAMES if isinstance(item, Mapping) and key in item]
-            yield from leaves(item, f"{at}/{' '.join(str(item[key]) for key in keys) or place}")
-    elif isinstance(value, float):
-        yield at, value.hex()
-    elif value is None or isinstance(value, int) or COUNTS.fullmatch(value):
-        yield at, value
+            yield from leaves(item, f"{at}/{place}")
+    elif not isinstance(value, str):
+        yield at, value.hex() if isinstance(value, float) else value
 
 
 def message(content: bytes, at: str, *, signature: int = 0) -> Leaves:
@@ -109,12 +115,12 @@ def message(content: bytes, at: str, *, signature: int = 0) -> Leaves:
     yield f"{at}/whole", sha(content)  # the federation's digest too
 
 
-def methods(at: str, partition: str, clients: int, epochs: int) -> Leaves:
-    """fit, merge and adopt of every method."""
-    graphs = pace.divide(pace.load(GRAPH), partition, clients)
-    allow(*(name for name in VARIANTS if name.startswith("pace_study")))
-    for name in (*pace.METHODS, *VARIANTS):
-        federation = pace.agree(graphs, make(name), hidden=HIDDEN, seed=SEED, epochs=epochs)
+def case(at: str) -> Leaves:
+    """fit, merge and adopt of every method of a case."""
+    dataset, partition, clients, epochs, methods, settings = CASES[at]
+    graphs = pace.divide(pace.load(dataset), partition, clients)
+    for name in methods:
+        federation = pace.agree(graphs, make(name), seed=SEED, epochs=epochs, **settings)
         fitted = [pace.fit(graph, federation) for graph in graphs]
         returns = pace.merge([upload for _, upload in fitted], federation)
         for client, returned in enumerate(returns):
@@ -129,20 +135,9 @@ def methods(at: str, partition: str, clients: int, epochs: int) -> Leaves:
                 yield f"{here}/{reading}", sha(logits.contiguous().numpy().tobytes())
 
 
-def runs() -> Leaves:
-    """What `pace run --json` says."""
-    every = ",".join((*pace.METHODS, *VARIANTS))
-    yield from leaves(command(f"{RUN} --methods {every} --seeds 2"), "run/float32")
-    for kind, some in ROUNDED.items():
-        rounded = command(f"{RUN} --methods {some} --seeds 1 --numbers {kind} --layers 3")
-        yield from leaves(rounded, f"run/{kind}")
-    for where in PUBLIC:
-        yield from leaves(command(f"run --dataset {where} --seeds 1 --device cpu"), f"run/{where}")
-
-
 def files() -> Leaves:
     """Signed jobs of several methods, in the current folder."""
-    divided = command(f"partition --dataset {GRAPH} --clients {len(SITES)} --graphs .")
+    divided = command(f"partition --dataset synthetic --clients {len(SITES)} --graphs .")
     yield from leaves(divided, "files/graphs")
     for name in (*SITES, "server"):
         command(f"keys new {name}")
@@ -155,7 +150,7 @@ def signed_job(method: str, at: str) -> Leaves:
     Path(method).mkdir()
     job = f"{method}/job.pace"
     who = ",".join(f"{name}={name}.pub" for name in SITES)
-    how = f"--server-key server.pub --method {method} --epochs {FEW[1]}"
+    how = f"--server-key server.pub --method {method} --epochs {EPOCHS}"
     made = command(f"new {job} --like {SITES[0]}.graph --participant {who} {how}")
     yield from leaves(made, f"{at}/job")
     for name in SITES:
@@ -181,13 +176,11 @@ def signed_job(method: str, at: str) -> Leaves:
 def record(out: Path) -> None:
     """Write everything to OUT."""
     torch.set_num_threads(1)
+    allow(*(name for name in VARIANTS if name.startswith("pace_study")))
+    values = dict(chain.from_iterable(map(case, CASES)))
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        crowd = methods("crowd", "metis", *CROWD)
-        found = [*methods("methods", "louvain", *FEW), *crowd, *runs(), *files()]
-    values = {"made with/torch": torch.__version__, **dict(found)}
-    if len(values) <= len(found):
-        raise ValueError("two values have one path")
-    out.write_text(json.dumps(values, indent=0) + "\n")
+        values |= dict(files())
+    out.write_text(json.dumps({"torch": torch.__version__, **values}, indent=0) + "\n")
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pandas as pd
 import pytest
 import torch
 from benchmarks import attacks, backdoor
@@ -35,7 +36,7 @@ def trained(clients: int) -> tuple[list[Graph], GCN, list[Params]]:
     return graphs, gcn, list(models[federation.seed])
 
 
-def planted(method: Method, trigger: Trigger) -> backdoor.Outcome:
+def planted(method: Method, trigger: Trigger) -> pd.Series:
     graphs, gcn, models = trained(4)
     return backdoor.outcome(graphs, models, Federation(gcn, method, epochs=EPOCHS), trigger)
 
