@@ -25,7 +25,7 @@ dependencies: .venv/dev
 	$(BIN)/python -m tests.dependencies
 
 bench: .venv/dev
-	$(BIN)/python -m benchmarks --out bench
+	$(BIN)/python -m benchmarks
 
 test: .venv/dev lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"

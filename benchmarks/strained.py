@@ -17,7 +17,6 @@ import pace
 from pace.graph import Graph
 from pace.reports import Table
 from pace_study.records import title
-from pace_study.scores import win_tie_loss
 from pace_study.study import CITATION
 
 DRAW, SEED, CLIENTS = 3, 1, 10
@@ -53,14 +52,12 @@ def strained_row(strain: str, dataset: str) -> list[str]:
     """Pooled accuracy of Local and, with the sites it harms in brackets, of each method."""
     divided = pace.divide(pace.load(dataset), "louvain", clients=CLIENTS, data_seed=DRAW)
     result = pace.simulate(list(map(STRAINS[strain], divided)), METHODS, seeds=[SEED], device="cpu")
-    pooled, sites = (
-        100 * result.frame(by).set_index(["method", "reading"]).accuracy
-        for by in ("seed", "client")
-    )
-    cells = [f"{pooled['pace', 'local']:.1f}"]
+    pooled = result.frame("seed").set_index(["method", "reading"]).accuracy
+    sites = result.frame("client").pivot(columns=["method", "reading"], index="client")["accuracy"]
+    cells = [f"{100 * pooled['pace', 'local']:.1f}"]
     for name in METHODS:
-        gains = sites[name, "adopted"].to_numpy() - sites[name, "local"].to_numpy()
-        cells.append(f"{pooled[name, 'adopted']:.1f} ({win_tie_loss(gains)[2]})")
+        harmed = (sites[name].adopted < sites[name].local).sum()
+        cells.append(f"{100 * pooled[name, 'adopted']:.1f} ({harmed})")
     return [strain, title(dataset), *cells]
 
 
