@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
+from itertools import pairwise
 from statistics import median
+from typing import Any
 
 import torch
 from torch import nn
@@ -108,30 +110,27 @@ def train_loop(net: nn.Module, graph: Graph, epochs: int, device: str = "cpu") -
         optimiser.step()
 
 
-def network(model: Model) -> nn.Module:
+def network(model: Model) -> Any:
     """The same network as PyG has it; SGC's features are cached, as in its example."""
     features, hidden, classes = model.widths[0], model.widths[-2], model.widths[-1]
-    settings = {"dropout": model.dropout}
-    travel = "x, edges -> x"
+    sizes, dropout = (features, hidden, 2, classes), model.dropout
     match model:
         case GCN():
-            return pyg.GCN(features, hidden, 2, classes, **settings)
+            return pyg.GCN(*sizes, dropout=dropout)
         case SAGE():
-            return pyg.GraphSAGE(features, hidden, 2, classes, **settings)
+            return pyg.GraphSAGE(*sizes, dropout=dropout)
         case GAT():
-            return pyg.GAT(features, hidden, 2, classes, heads=model.heads, **settings)
+            return pyg.GAT(*sizes, dropout=dropout, heads=model.heads)
         case SGC():
             return pyg.SGConv(features, classes, K=model.hops, cached=True)
         case GIN():  # PyG's own has a last layer that is narrower inside
-            first, last = ([features, hidden, hidden], [hidden, hidden, classes])
-            layers = [
-                (pyg.GINConv(pyg.MLP(first, norm=None)), travel),
-                nn.ReLU(),
-                nn.Dropout(model.dropout),
-                (pyg.GINConv(pyg.MLP(last, norm=None)), travel),
-            ]
+            inner = (
+                pyg.MLP([wide, hidden, out], norm=None) for wide, out in pairwise(model.widths)
+            )
+            first, last = ((pyg.GINConv(net), "x, edges -> x") for net in inner)
+            layers = [first, nn.ReLU(), nn.Dropout(dropout), last]
         case _:
-            layers = [(pyg.MLP([features, hidden, classes], norm=None, **settings), "x -> x")]
+            layers = [(pyg.MLP([*model.widths], norm=None, dropout=dropout), "x -> x")]
             if isinstance(model, APPNP):
-                layers.append((pyg.APPNP(model.hops, model.teleport), travel))
+                layers.append((pyg.APPNP(model.hops, model.teleport), "x, edges -> x"))
     return pyg.Sequential("x, edges", layers)

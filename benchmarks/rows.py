@@ -70,8 +70,8 @@ def command(rows: int, home: Path) -> dict[str, float]:
 
     (folder := home / "mine.rows").mkdir()
     y, x = map(torch.cat, zip(*blocks(min(rows, MILLION)), strict=True))
-    x = list(x.numpy())
-    table = pandas.DataFrame({"id": y, "split": "train", "label": y, "hop0": x, "hop2": x})
+    hops = {"hop0": list(x.numpy()), "hop2": list(x.numpy())}
+    table = pandas.DataFrame({"id": y, "split": "train", "label": y, **hops})
     table.to_parquet(first := folder / "0.parquet", row_group_size=BLOCK)
     for number in range(1, rows // MILLION):
         (folder / f"{number}.parquet").symlink_to(first)
