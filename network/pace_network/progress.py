@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pace.reports import Table
+
 # A participant is missing if the job lists it and nothing was heard of it in this run. The engine
 # itself is failing while its calls do.
 State = Literal[
@@ -81,12 +83,12 @@ class Progress:
                 del self.rows[key]
         return row
 
-    def table(self) -> tuple[tuple[str, ...], list[list[str]]]:
-        """Its head, and a line for each participant: who, state, why, seconds and bytes of both ways."""
+    def table(self, title: str = "") -> Table:
+        """A line for each participant: who, state, why, seconds and bytes of both ways."""
         lines = []
         for row in self.rows.values():
             times = (row.upload_seconds, row.return_seconds)
             seconds = ["-" if time is None else f"{time:.1f}" for time in times]
             sizes = [f"{row.upload_bytes:,}", f"{row.return_bytes:,}"]
             lines.append([row.who, row.state, row.code, *seconds, *sizes])
-        return HEADS, lines
+        return Table.of(title, HEADS, lines, words=0, names=3)

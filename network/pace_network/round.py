@@ -18,7 +18,6 @@ from pace.errors import PaceError, ParticipantError, SettingError, TooFewError
 from pace.io import atomic, load_record
 from pace.jobs import Journal, Refusal, admit, read_job, roll_writer
 from pace.protocol import Received, steps
-from pace.reports import Table
 from pace.runtimes.files import Changes, merge, server_key
 from pace_network.exchange import OK, RETURN, UPLOAD, Answer, EngineError, Exchange, Words, ask
 from pace_network.progress import ENGINE, Event, Progress, Row
@@ -356,14 +355,10 @@ def run_round(
         if report.merged:
             place, key = settings.edition_folder(report.edition), settings.key
             merge.put_certificates(journal, place, server_key(journal.job, key))
-        merge.write_report(settings.out, report, participants_table(report))
+        rows = {row.node or row.who: row for row in report.participants}
+        table = Progress(rows=rows).table("Participants of this run")
+        merge.write_report(settings.out, report, table)
     return report
-
-
-def participants_table(report: RoundReport) -> Table:
-    """How far the round came with each participant, with the refusals of their own nodes."""
-    progress = Progress(rows={row.node or row.who: row for row in report.participants})
-    return Table.of("Participants of this run", *progress.table(), words=0, names=3)
 
 
 def round_sentences(report: RoundReport) -> list[str]:

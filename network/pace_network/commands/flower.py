@@ -9,16 +9,7 @@ import typer
 
 import pace
 from pace.cli import given, manual
-from pace.cli.given import (
-    Added,
-    Allow,
-    As_json,
-    Job_file,
-    Removed,
-    Withdrawals,
-    argument,
-    option,
-)
+from pace.cli.given import Added, Allow, As_json, Job_file, Removed, Withdrawals, argument, option
 from pace.errors import SettingError
 from pace.io import terminal as console
 from pace_network.commands import rounds

@@ -7,16 +7,7 @@ from typing import Annotated
 import typer
 
 from pace.cli import manual
-from pace.cli.given import (
-    Added,
-    Allow,
-    As_json,
-    Job_file,
-    Removed,
-    Withdrawals,
-    argument,
-    option,
-)
+from pace.cli.given import Added, Allow, As_json, Job_file, Removed, Withdrawals, argument, option
 from pace.io import terminal as console
 from pace_network.commands import rounds
 

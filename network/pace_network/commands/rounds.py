@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import pace
 from pace.cli.given import argument, option
 from pace.io import terminal as console
 
@@ -74,7 +73,7 @@ def show_round(progress: Progress, report: RoundReport | None, out: Path) -> Non
     from pace_network.round import round_sentences
 
     if progress.rows:
-        pace.reports.Table.of("", *progress.table(), words=0, names=3).show()
+        progress.table().show()
     if report:
         for sentence in round_sentences(report):
             console.console().print(sentence)
