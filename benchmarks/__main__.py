@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
+from unittest import mock
 
 import numpy as np
 import torch
@@ -70,13 +71,13 @@ def command(name: str, device: str, turns: int) -> Iterator[Point]:
     Cold: with nothing cached, once. Warm: in turns, each side with what it keeps on disk. Each in
     seconds on the clock and in seconds of processors, which other work disturbs less.
     """
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, mock.patch.dict(os.environ):
         raw = Path(folder) / "raw"
         for path in data_root().resolve().rglob("raw"):  # beside it PyG puts what it processed
             copy = raw / path.relative_to(data_root().resolve())
             copy.parent.mkdir(parents=True)
             copy.symlink_to(path)
-        environment = os.environ | {
+        os.environ |= {
             "OMP_NUM_THREADS": "1",
             "XDG_CACHE_HOME": f"{folder}/cache",
             "TRITON_CACHE_DIR": f"{folder}/triton",
@@ -86,7 +87,7 @@ def command(name: str, device: str, turns: int) -> Iterator[Point]:
         sides = (ours, ("-P", SCRIPT, name, raw, device))
 
         def turn() -> list[dict[str, float]]:
-            return [child(*words, environment=environment)[0] for words in sides]
+            return [child(*words)[0] for words in sides]
 
         for kind, pairs in (("cold", [turn()]), ("warm", [turn() for _ in range(turns)])):
             for clock in ("seconds", "cpu_seconds"):

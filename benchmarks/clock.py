@@ -55,9 +55,7 @@ def compared(what: str, where: str, peer: str, pairs: Sequence[tuple[float, floa
     }
 
 
-def child(
-    *words: object, environment: Mapping[str, str] | None = None
-) -> tuple[dict[str, float], str]:
+def child(*words: object) -> tuple[dict[str, float], str]:
     """Run a Python program: its seconds and most memory, and what it printed.
 
     `anonymous_mb` leaves out pages of mapped files, which the system takes back when it needs them.
@@ -65,7 +63,7 @@ def child(
     command, most = [sys.executable, *map(str, words)], {"VmHWM": 0, "RssAnon": 0}
     began, ended = time.perf_counter(), 0
     with TemporaryFile("w+") as printed:
-        process = subprocess.Popen(command, env=environment, stdout=printed)
+        process = subprocess.Popen(command, stdout=printed)
         while not ended:
             with suppress(OSError, KeyError):  # it has ended
                 kilobytes = memory(process.pid)

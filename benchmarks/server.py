@@ -4,8 +4,7 @@ All as CPU time, which other work on the machine does not add to.
 """
 
 import importlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
 from typing import Any
@@ -51,7 +50,7 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
 
     def turn(count: int) -> dict[str, float]:
         before = spent(svds)
-        correct = spent(lambda: exhaust(corrections(shared, carriers)))
+        correct = spent(lambda: list(corrections(shared, carriers)))
         merge, merge_ridge = (spent(partial(merged, frames[f], count, f)) for f in frames)
         return {
             "correction_ms": 1e3 * correct / DISTINCT,
@@ -78,11 +77,8 @@ def frames_of(federation: Federation) -> list[bytes]:
 def merged(frames: Sequence[bytes], count: int, federation: Federation) -> None:
     """So many uploads from bytes to returns; few are held, and repeated."""
     uploads = list(islice(cycle(frames), count))
-    exhaust(steps.returns(steps.received(uploads, federation), federation))
-
-
-def exhaust(stream: Iterable[object]) -> None:
-    deque(stream, maxlen=0)
+    for _ in steps.returns(steps.received(uploads, federation), federation):
+        pass
 
 
 def upload(federation: Federation, seed: int) -> Message:
