@@ -53,9 +53,9 @@ def play(
     seals = ephemeral_seals(names, federation.digest) if federation.sealed else [None] * len(names)
     fitted = []
     for client, (model, graph) in enumerate(zip(models, graphs, strict=True)):
-        message = method.share(model, graph, federation)
-        told = lies[client](message) if client in lies else message
-        with mock.patch.object(type(method), "share", return_value=told):
+        lie = lies.get(client, dict)
+        message = lie(method.share(model, graph, federation))
+        with mock.patch.object(type(method), "share", return_value=message):
             fitted.append(steps.share(model, graph, federation, seals[client]))
     kept, uploads = zip(*fitted, strict=True)
     admitted = [steps.check_upload(upload, federation) for upload in uploads]

@@ -119,9 +119,9 @@ def network(model: Model) -> Any:
             first = pyg.GINConv(pyg.MLP([features, hidden, hidden], norm=None))
             last = pyg.GINConv(pyg.MLP([hidden, hidden, classes], norm=None))
         case _:
-            dense = pyg.MLP([features, hidden, classes], norm=None, dropout=dropout), "x -> x"
-            walks = isinstance(model, APPNP)
-            walk = [(pyg.APPNP(model.hops, model.teleport), travel)] if walks else []
-            return pyg.Sequential("x, edges", [dense, *walk])
-    layers = [(first, travel), nn.ReLU(), nn.Dropout(dropout), (last, travel)]
-    return pyg.Sequential("x, edges", layers)
+            layers = [(pyg.MLP([features, hidden, classes], norm=None, dropout=dropout), "x -> x")]
+            if isinstance(model, APPNP):
+                layers.append((pyg.APPNP(model.hops, model.teleport), travel))
+            return pyg.Sequential("x, edges", layers)
+    between = nn.ReLU(), nn.Dropout(dropout)
+    return pyg.Sequential("x, edges", [(first, travel), *between, (last, travel)])
