@@ -62,10 +62,6 @@ def write_blocks(path: Path, blocks: Iterator[pd.DataFrame]) -> None:
             writer.write_table(table)
 
 
-def size_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def site_steps(nodes: int, folder: Path, memory: float, method: str) -> Iterator[dict[str, Any]]:
     """Every step of a site, in order."""
 
@@ -88,9 +84,10 @@ def site_steps(nodes: int, folder: Path, memory: float, method: str) -> Iterator
     yield took("new", small, "new", job, "--like", small / "mine.graph", *who)
     for site in (small, home):
         graph = site / "mine.graph"
-        files = ("--keep", site / "mine.local", "--upload", folder / "inbox" / f"{site.name}.up")
-        found = took("fit", site, "client", "fit", job, graph, *files, "--yes")
-        yield found | {"bytes": size_of(site)}
+        sent = ("--keep", site / "mine.local", "--upload", folder / "inbox" / f"{site.name}.up")
+        found = took("fit", site, "client", "fit", job, graph, *sent, "--yes")
+        files = (path for path in site.rglob("*") if path.is_file())
+        yield found | {"bytes": sum(path.stat().st_size for path in files)}
     outbox, kept, model = folder / "outbox", home / "mine.local", home / "mine.model"
     yield took("merge", home, "server", "merge", job, folder / "inbox", "--out", outbox)
     adopt = ("--kept", kept, "--return", outbox / "large.down", "--out", model)

@@ -8,7 +8,7 @@ from benchmarks.clock import child, compared, cost, peak
 from typer import BadParameter
 
 from pace.models import MODELS, sized
-from pace.models.networks import GCN
+from pace.models.networks import GCN, SGC
 from tests.graphs import CLASSES, FEATURES, clients
 
 
@@ -87,6 +87,13 @@ def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
     graph = clients(1)[0]
     measure.train_loop(peer, graph, 3)
     assert peer.eval()(graph.x, graph.edges).shape == (graph.nodes, CLASSES)
+
+
+def test_the_peer_of_an_sgc_travels_as_far() -> None:
+    """Parameters do not show it: an SGC of any number of hops has the same."""
+    model = sized("sgc", FEATURES, 16, 2, CLASSES)
+    assert isinstance(model, SGC)
+    assert measure.network(model).K == model.hops == 2
 
 
 def test_every_model_is_compared() -> None:
