@@ -16,7 +16,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from pace.io import plugins
 from tests import faults
 from tests.browser import chromium
 from tests.preloaded import Preloaded
@@ -70,8 +69,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """On the path, for `tests.own_methods`; what it holds is neither allowed nor remembered."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "own_scaled", raising=False)
-    monkeypatch.setattr(plugins, "_allowed", set())
-    monkeypatch.delenv("PACE_ALLOW", raising=False)
+    monkeypatch.setenv("PACE_ALLOW", "")
     return tmp_path
 
 

@@ -93,8 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """With the file, on the path, and forgotten afterwards."""
     (tmp_path / "own_ones.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugins, "_allowed", set())
-    monkeypatch.delenv("PACE_ALLOW", raising=False)
+    monkeypatch.setenv("PACE_ALLOW", "")
     yield tmp_path
     for name in [name for name in sys.modules if name.split(".")[0].startswith("own_")]:
         del sys.modules[name]

@@ -202,9 +202,7 @@ def test_a_job_of_a_newer_pace_says_to_update(tmp_path: Path) -> None:
     path = tmp_path / "job.pace"
     for change in ({"format": "pace-job-2"}, {"weather": "fine"}):
         content = {**change, **job().content, **change}
-        path.write_text(
-            records.dump_toml({**content, "signed-off": {"sha256": digest(content)}}, {})
-        )
+        path.write_text(records.dump_toml({**content, "signed-off": {"sha256": digest(content)}}))
         with pytest.raises((FileError, SettingError), match=r"newer PACE.*pip install --upgrade"):
             read_job(path)
     path.write_text(render_job(job()).replace('"pace-job-1"', '"pace-graph-2"'))

@@ -346,9 +346,7 @@ COLUMN = '{name = "a", kind = "number", rows = %s, spread = %s}'
 def test_a_damaged_proposal_is_answered_in_a_sentence(tmp_path: Path, damage: str) -> None:
     found = {"format": Proposal.FORMAT, **plain_record(proposed(tmp_path, patients()))}
     key = damage.split(" ")[0]
-    text = (
-        damage + "\n" + records.dump_toml({name: found[name] for name in found if name != key}, {})
-    )
+    text = damage + "\n" + records.dump_toml({name: found[name] for name in found if name != key})
     untrusted.toml(text.encode())
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(GraphError, match=r"bad\.toml"):

@@ -28,9 +28,6 @@ Rows = Annotated[
     option("Instead of a graph: Parquet files of rows, as `pace rows` makes.", "FOLDER"),
 ]
 Edges = Annotated[Path | None, option("Its table of edges.")]
-Id_column = Annotated[
-    str | None, option("The column with node ids (default: the job's).", "COLUMN", "--id")
-]
 Edition_file = Annotated[
     Path | None, option("The job's edition that you are in, if not the first.")
 ]
@@ -49,20 +46,13 @@ def fit(
     mapping: given.Mapping = None,
     rows: Rows = None,
     key: Annotated[Path | None, option("Your private key, if the job has keys.")] = None,
-    policy: Annotated[
-        Path | None, option("The site's limits (default: the user's policy.toml).")
-    ] = None,
+    policy: Annotated[Path | None, option("Your limits (default: your policy.toml).")] = None,
     known: Annotated[Path | None, option("Keys of others that you got another way.")] = None,
     least_known: Annotated[int, option("How many of the others must be among them.", "N")] = 2,
     yes: Annotated[bool, option("Agree to what will leave the site.", "", "--yes")] = False,
-    overlapping: Annotated[
-        bool,
-        option("Agree to what this and earlier sealed jobs tell together.", "", "--overlapping"),
-    ] = False,
+    overlapping: Annotated[bool, option("Let sealed jobs overlap.", "", "--overlapping")] = False,
     edition: Edition_file = None,
-    editions: Annotated[
-        bool, option("Sign that the upload may serve later editions too.", "", "--editions")
-    ] = False,
+    editions: Annotated[bool, option("Sign for later editions too.", "", "--editions")] = False,
     without_promise: given.Without_promise = False,
     device: given.Device = "auto",
     allow: given.Allow = None,
@@ -83,8 +73,6 @@ def fit(
         pace client fit job.pace mine.graph --nodes patients.csv --edges links.csv
         --keep mine.local --upload mine.up
         pace client fit job.pace --rows mine.rows --keep mine.local --upload mine.up
-        pace client fit job.pace mine.graph --keep mine.local --upload mine.up
-        --key mine.key --yes --json
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
         --key mine.key --edition job.2.edition --editions
     """
@@ -136,11 +124,10 @@ def fit(
     if report is None:
         console.say("Nothing was written for sending.", err=True)
         raise typer.Exit(1)
-    trained = f"Trained in {report.seconds:.1f} s."
     records = pace.files.egress_files(keep, report.name)
     console.answer(
         {**plain_record(report), "again": again, "warnings": warnings},
-        "The same upload as before." if again else trained,
+        "The same upload as before." if again else f"Trained in {report.seconds:.1f} s.",
         f"Written: {keep} (keep it here)",
         f"Written: {upload} (send it to the server)",
         *(f"Written: {path} (for your records)" for path in records),
@@ -236,9 +223,7 @@ def adopt(
     rows: Rows = None,
     nodes: Annotated[Path | None, option("New nodes to predict with it: a table.")] = None,
     edges: Annotated[Path | None, option("Their edges, also to those of the graph.")] = None,
-    without_roll: Annotated[
-        bool, option("Adopt without knowing who was in.", "", "--without-roll")
-    ] = False,
+    without_roll: Annotated[bool, option("Adopt without a roll.", "", "--without-roll")] = False,
     withdrawal: given.Withdrawals = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
@@ -324,7 +309,6 @@ def withdraw_upload(
     console.answer(
         {"name": name, "upload": upload, "withdrawal": str(path)},
         f"Written: {path} (send it to the server; the other sites may have it too)",
-        "The server answers with the next edition and a certificate for you.",
         "What cannot be undone: models already adopted, and copies outside its journal.",
         as_json=as_json,
     )
@@ -368,7 +352,7 @@ def predict(
     known: given.With = None,
     mapping: given.Mapping = None,
     rows: Rows = None,
-    id_column: Id_column = None,
+    id_column: given.Id_column = None,
     strangers: given.Strangers = "refuse",
     replace: given.Replace = False,
     allow: given.Allow = None,
@@ -445,7 +429,7 @@ def evaluate(
     edges: Edges = None,
     known: given.With = None,
     mapping: given.Mapping = None,
-    id_column: Id_column = None,
+    id_column: given.Id_column = None,
     strangers: given.Strangers = "refuse",
     allow: given.Allow = None,
     as_json: given.As_json = False,

@@ -12,12 +12,13 @@ from pace.cli import manual
 from pace.registry import not_installed
 
 # The first sentence of each command's docstring (a test compares), or what a group is about.
-ALONE = "In one process"  # where commands of other packages are listed
 PANELS = {
-    ALONE: {
+    "In one process": {
         "run": "Run a whole federation in this process, every message in bytes.",
         "methods": "List the methods, built in and of installed packages, with their settings.",
         "partition": "Divide a graph among clients: show what each one gets, write it to a file.",
+        "reproduce": "Compute the study's missing cells, then its tables and figures beside the "
+        "published numbers.",
     },
     "Across organisations": {
         "new": "Make a job: the file that everybody who takes part agrees on.",
@@ -53,34 +54,29 @@ class Commands(manual.Group):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        added = added_commands()
-        here = [name for name in OURS if name not in PACKAGES or name in added]
-        self.commands: Any = dict.fromkeys([*here, *added])
+        here = [name for name in OURS if name not in PACKAGES or name in added_commands()]
+        self.commands: Any = dict.fromkeys(here)
 
     def overview(self) -> Iterator[tuple[str, str, str]]:
         for title, panel in PANELS.items():
             for name, about in panel.items():
                 if name in self.commands:
                     yield title, name, about
-            if title == ALONE:
-                for name in added_commands().keys() - OURS.keys():
-                    dist = added_commands()[name].dist
-                    yield title, name, str(dist.metadata["Summary"]) if dist else name
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        if name in OURS and name not in PACKAGES:
+        if name not in OURS:
+            return None
+        if name not in PACKAGES:
             module = import_module(f"pace.cli.{MODULES.get(name, name)}")
             return click_command(name, getattr(module, name, None) or module.app)
         if name in added_commands():
             return click_command(name, added_commands()[name].load())
-        if name in PACKAGES:
-            raise not_installed(f"`pace {name}`", PACKAGES[name])
-        return None
+        raise not_installed(f"`pace {name}`", PACKAGES[name])
 
 
 @cache
 def added_commands() -> dict[str, EntryPoint]:
-    """What other packages add, such as pace-study its `pace reproduce`."""
+    """What our other packages add, such as pace-study its `pace reproduce`."""
     return {entry.name: entry for entry in entry_points(group="pace.commands")}
 
 

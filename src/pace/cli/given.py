@@ -3,7 +3,6 @@
 What needs torch is imported when a command asks for a meaning.
 """
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,7 @@ import typer
 
 import pace
 from pace.errors import SettingError
-from pace.io import ENVIRONMENT, one_line, say
+from pace.io import one_line, plugins, say
 from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS, Registry
 
 Complete = Callable[[str], list[str]]
@@ -57,9 +56,7 @@ def one_of(*listed: str | Registry) -> Complete:
 
 def allow(names: list[str] | None) -> list[str] | None:
     """Let this process and its children import what the job names; see `pace.io.plugins`."""
-    if names:
-        before = os.environ.get(ENVIRONMENT)
-        os.environ[ENVIRONMENT] = ",".join([*filter(None, [before]), *names])
+    plugins.allow(*names or ())
     return names
 
 
@@ -85,6 +82,7 @@ Numbers = Annotated[Literal["float32", "float16", "int8"] | None, option(NUMBERS
 Data_root = Annotated[
     Path | None, option("Folder of the benchmarks (default: $PACE_DATA, or the cache).", "FOLDER")
 ]
+Id_column = Annotated[str | None, option("The column with ids, if not found.", "COLUMN", "--id")]
 Weight = Annotated[str | None, option("The edges' weights (default: the codebook's).", "COLUMN")]
 Strangers = Annotated[str, option("Edges to nodes not in the table: refuse or drop.", "NAME")]
 Decimal = Annotated[str | None, option("Decimal comma or point, if it is unclear.", "NAME")]
@@ -205,14 +203,3 @@ def need(command: str, package: str, *libraries: str) -> None:
     """Refuse a command whose optional libraries are not installed; `package` with its extra has them."""
     if missing := [name for name in libraries if find_spec(name) is None]:
         raise SettingError(f"{command} needs {' and '.join(missing)}: pip install '{package}'")
-
-
-def folder(option: str, path: Path | None) -> None:
-    """Refuse a folder that cannot be written to before the work is done, and not after it."""
-    if path is None:
-        return
-    nearest = path
-    while not nearest.exists():
-        nearest = nearest.parent
-    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
-        raise SettingError(f"{option} is {path}, but {nearest} is no folder that can be written to")

@@ -15,7 +15,7 @@ from pace.cli import given
 from pace.cli.given import argument, option
 from pace.cli.tables import COLUMNS_SUFFIX, merge_folder, show_codebook
 from pace.errors import SettingError
-from pace.io import split_settings
+from pace.io import plain_record, split_settings
 from pace.io import terminal as console
 from pace.registry import METHODS, MODELS
 
@@ -25,23 +25,18 @@ keys = typer.Typer()
 def new(
     job: Annotated[Path, argument("The file to write, such as job.pace.")],
     like: Annotated[Path | None, option("Features and classes of this .graph.")] = None,
-    codebook: Annotated[
-        Path | None, option("Those of this codebook, or of a folder of sites' columns.")
-    ] = None,
+    codebook: Annotated[Path | None, option("Those of a codebook, or sites' columns.")] = None,
     features: Annotated[int | None, option("Features of a node.", "N")] = None,
     classes: Annotated[int | None, option("Classes of nodes.", "N")] = None,
     participant: Annotated[
-        list[str] | None,
-        option("Who takes part: NAME or NAME=KEY.pub, by commas; repeat.", "NAMES"),
+        list[str] | None, option("Who takes part: NAME or NAME=KEY.pub; repeat.", "NAMES")
     ] = None,
     server_key: Annotated[Path | None, option("The server's .pub, for signing.")] = None,
     minimum: Annotated[int | None, option("Uploads to merge (default: all, or 2).", "N")] = None,
     method: given.Method = None,
     rank: Annotated[str | None, given.RANK] = None,
     model: given.Model = "gcn",
-    hidden: Annotated[
-        str | None, option("Hidden widths, by commas (default: 64, if any).", "N")
-    ] = None,
+    hidden: Annotated[str | None, option("Hidden widths (default: 64, if any).", "N,N")] = None,
     dropout: given.Dropout = None,
     epochs: given.Epochs = None,
     lr: given.Rate = None,
@@ -49,9 +44,7 @@ def new(
     seed: Annotated[int | None, option("Seed of the start (104729; sealed: drawn).", "N")] = None,
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
-    old: Annotated[
-        Path | None, option("As in this job, with other participants.", "FILE", "--from")
-    ] = None,
+    old: Annotated[Path | None, option("A job to make it like.", "FILE", "--from")] = None,
     add: given.Added = None,
     remove: given.Removed = None,
     without_promise: given.Without_promise = False,
@@ -184,10 +177,7 @@ def export(
 
 
 def inspect(
-    path: Annotated[
-        Path,
-        argument("A job, graph, codebook, message, model, key or journal.", metavar="FILE"),
-    ],
+    path: Annotated[Path, argument("Any file or folder that PACE wrote.", metavar="FILE")],
     job: Annotated[Path | None, option("Also check the file against this job.")] = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
@@ -201,7 +191,8 @@ def inspect(
     """
     facts = pace.files.inspect(path, None if job is None else pace.jobs.read_job(job))
     if as_json:
-        console.one_object(facts)
+        plain = plain_record(facts)
+        console.one_object(plain.pop("details") | plain)
         return
     to, details = console.console(), dict(facts.details)
     for name in ("validation", "test"):  # of a model, whose page has them

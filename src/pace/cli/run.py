@@ -43,13 +43,10 @@ def run(
     data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
     track: Annotated[
-        list[str] | None,
-        option("Log for tensorboard=FOLDER or mlflow=FILE (pace-study); repeat.", "NAME=WHERE"),
+        list[str] | None, option("Log for tensorboard=FOLDER or mlflow=FILE; repeat.", "NAME=WHERE")
     ] = None,
     replace: given.Replace = False,
-    against: Annotated[
-        str | None, option("Join a part of the study, such as field (pace-study).", "PART")
-    ] = None,
+    against: Annotated[str | None, option("Join a study, such as field.", "PART")] = None,
     as_json: given.As_json = False,
 ) -> None:
     """Run a whole federation in this process, every message in bytes.
@@ -73,7 +70,6 @@ def run(
         told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
         run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
         return
-    given.folder("--out", out)
     if out and not replace and (out / pace.reports.NAME).exists():
         raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
     trackers = [tracker(text) for text in track or ()]
@@ -94,6 +90,8 @@ def run(
         runs = {n: pace.Federation(network, m, epochs=epochs) for n, m in chosen.items()}
         alike = [runs[first] for first, *_ in pace.simulation.by_training(runs).values()]
         given.foretell(pace.forecast.forecast_run(loaded.graph, alike, len(chosen_seeds)))
+    if out:  # before the work is done, and not after it
+        (out / UNFINISHED).mkdir(parents=True, exist_ok=True)
     steps = pace.simulation.progress_steps(len(graphs), network, chosen, chosen_seeds)
     with console.progress(steps, "Training") as bar:
         result = pace.simulate(

@@ -34,9 +34,7 @@ def propose(
     nodes: Annotated[Path, argument("Your table of nodes: .csv or .parquet.")],
     label: Annotated[str, option("The column with the class.", "COLUMN")],
     out: Annotated[Path, option("The .toml file to write and send.")],
-    id_column: Annotated[
-        str | None, option("The column with node ids (default: found).", "COLUMN", "--id")
-    ] = None,
+    id_column: given.Id_column = None,
     without: Annotated[str | None, option("Columns to leave out, by commas.", "COLUMNS")] = None,
     category: Annotated[str | None, option("Columns of codes, by commas.", "COLUMNS")] = None,
     missing: Annotated[list[str] | None, option("A word for missing; repeat.", "WORD")] = None,
@@ -44,12 +42,8 @@ def propose(
     decimal: given.Decimal = None,
     weight: given.Weight = None,
     directions: given.Directions = None,
-    mapping: Annotated[
-        Path | None, option("Your mapping to read, or to propose if there is none.")
-    ] = None,
-    like: Annotated[
-        list[Path] | None, option("What another site wrote, or a codebook; repeat.")
-    ] = None,
+    mapping: Annotated[Path | None, option("Your mapping; proposed if there is none.")] = None,
+    like: Annotated[list[Path] | None, option("Others' files, or a codebook; repeat.")] = None,
     as_json: given.As_json = False,
 ) -> None:
     """Describe the columns of your table, so that sites can agree on one codebook.
@@ -237,9 +231,7 @@ def import_(
     features: Annotated[
         str | None, option("Feature columns or prefixes, by commas (default: the rest).", "COLUMNS")
     ] = None,
-    id_column: Annotated[
-        str | None, option("The column with node ids (default: id, or rows).", "COLUMN", "--id")
-    ] = None,
+    id_column: given.Id_column = None,
     client: Annotated[str | None, option("The column with each node's client.", "COLUMN")] = None,
     split: Annotated[
         str | None, option("A column of train, val or test, or shares (60/20/20).", "COLUMN")
@@ -249,9 +241,7 @@ def import_(
     strangers: given.Strangers = "refuse",
     weight: given.Weight = None,
     directions: given.Directions = None,
-    job: Annotated[
-        Path | None, option("A job, or a codebook's own file: it rules the columns.")
-    ] = None,
+    job: Annotated[Path | None, option("A job, or a codebook: it rules the columns.")] = None,
     mapping: given.Mapping = None,
     known: given.With = None,
     memory: Annotated[

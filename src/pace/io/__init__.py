@@ -2,7 +2,7 @@
 
 from pace.io import atomic, plugins, records, terminal, untrusted
 from pace.io.atomic import state_folder
-from pace.io.plugins import ENVIRONMENT, allow, allowed
+from pace.io.plugins import allow, allowed
 from pace.io.records import (
     OPTIONAL,
     UPDATE,

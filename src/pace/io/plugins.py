@@ -1,7 +1,7 @@
 """Code that PACE does not ship, named `package.module:Name`. Nothing is imported before it is allowed.
 
-A job names code and carries none. A site allows a name in a command (`--allow`), in a node's settings,
-or for a process and its children by the environment variable PACE_ALLOW.
+A job names code and carries none. A site allows a name in a node's settings, or for a process and its
+children by the environment variable PACE_ALLOW, to which the option `--allow` adds.
 """
 
 import ast
@@ -25,7 +25,6 @@ ENVIRONMENT = "PACE_ALLOW"  # names separated by commas
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 INSTALLED = {"site-packages", "dist-packages"}
 
-_allowed: set[str] = set()
 _here: ContextVar[frozenset[str]] = ContextVar("allowed", default=frozenset())
 
 
@@ -35,8 +34,8 @@ def is_code_name(name: str) -> bool:
 
 
 def allow(*names: str) -> None:
-    """Let this process import these, `package.module:Name`."""
-    _allowed.update(names)
+    """Let this process and its children import these, `package.module:Name`."""
+    os.environ[ENVIRONMENT] = ",".join([os.environ.get(ENVIRONMENT, ""), *names])
 
 
 @contextmanager
@@ -49,10 +48,10 @@ def allowing(names: Iterable[str]) -> Iterator[None]:
         _here.reset(before)
 
 
-def allowed() -> set[str]:
+def allowed() -> frozenset[str]:
     """All that may be imported here."""
     listed = {name.strip() for name in os.environ.get(ENVIRONMENT, "").split(",")}
-    return _allowed | _here.get() | (listed - {""})
+    return _here.get() | (listed - {""})
 
 
 def check_allowed(name: str, kind: str) -> None:

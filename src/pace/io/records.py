@@ -1,8 +1,7 @@
 """From TOML or JSON to a frozen dataclass and back; a mistake is answered with the key it is in.
 
 A field is a key of the same name. Metadata say otherwise: `record_key("return")` names another key,
-`OPTIONAL` leaves a field out while it has its default, `REST` marks a dict of all keys that no other
-field has.
+`OPTIONAL` leaves a field out while it has its default.
 
 Own code: msgspec neither refuses nor renames keys of a dataclass and does not name the value it found;
 cattrs turns 7 into "7" and true into 1.0. Either takes 0.1 s to import.
@@ -23,7 +22,7 @@ from pace.errors import FileError, SettingError, did_you_mean
 from pace.io import untrusted
 
 T = TypeVar("T")
-OPTIONAL, REST = {"optional": True}, {"rest": True}
+OPTIONAL = {"optional": True}
 PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 UPDATE = "update PACE, pip install --upgrade pace-fgl"
 LONGEST = 80  # characters of a value in a message
@@ -46,9 +45,7 @@ def plain_record(value: object) -> Any:
         content: dict[str, object] = {}
         for field in fields(value):
             item, factory = getattr(value, field.name), field.default_factory
-            if field.metadata.get("rest"):
-                content |= plain_record(item)
-            elif not field.metadata.get("optional") or item != (
+            if not field.metadata.get("optional") or item != (
                 field.default if factory is MISSING else factory()
             ):
                 content[field.metadata.get("key", field.name)] = plain_record(item)
@@ -60,16 +57,15 @@ def plain_record(value: object) -> Any:
     return [plain_record(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def dump_toml(content: Mapping[str, Any], comments: Mapping[str, str]) -> str:
-    """TOML for people: settings, then a table for each mapping; `comments` go by `table.key`."""
+def dump_toml(content: Mapping[str, Any]) -> str:
+    """TOML for people: settings, then a table for each mapping."""
     lines = []
     for key, value in content.items():
         table = isinstance(value, Mapping)
         if table:
             lines += ["", f"[{key}]"]
         for name, item in value.items() if table else [(key, value)]:
-            comment = comments.get(f"{key}.{name}" if table else key)
-            lines.append(f"{_toml_key(name)} = {_toml(item)}{f'  # {comment}' if comment else ''}")
+            lines.append(f"{_toml_key(name)} = {_toml(item)}")
     return "\n".join(lines) + "\n"
 
 
@@ -207,18 +203,16 @@ def _record(
     kind: Any, value: Mapping[str, Any], name: str, member: Callable[..., Any], strict: bool
 ) -> Any:
     """The dataclass of a table; `member` converts the value of a key."""
-    known, rest, hints = _fields(kind)
+    known, hints = _fields(kind)
     required = {
         key for key, field in known.items() if field.default is field.default_factory is MISSING
     }
     if absent := required - value.keys():
         raise SettingError(f"{name} has no {', '.join(sorted(absent))}")
-    values: dict[str, Any] = {} if rest is None else {rest: {}}
+    values: dict[str, Any] = {}
     for key, item in value.items():
         if key in known:
             values[known[key].name] = member(hints[known[key].name], key, item)
-        elif rest is not None:
-            values[rest][key] = member(get_args(hints[rest])[1], key, item)
         elif strict:
             raise SettingError(
                 f"{name} has the unknown key {key!r}: {did_you_mean(key, known)}"
@@ -228,8 +222,7 @@ def _record(
 
 
 @cache
-def _fields(kind: Any) -> tuple[dict[str, Field[Any]], str | None, dict[str, Any]]:
-    """The fields by key, the name of the one for all other keys, and the types."""
-    rest = next((field.name for field in fields(kind) if field.metadata.get("rest")), None)
+def _fields(kind: Any) -> tuple[dict[str, Field[Any]], dict[str, Any]]:
+    """The fields by key, and the types."""
     known = {field.metadata.get("key", field.name): field for field in fields(kind) if field.init}
-    return {key: f for key, f in known.items() if f.name != rest}, rest, get_type_hints(kind)
+    return known, get_type_hints(kind)

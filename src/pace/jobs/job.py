@@ -42,18 +42,6 @@ HEAD = """\
 # all messages carry its digest. Do not edit it, not even one number: that is noticed. Make
 # another with `pace new`; `pace show` explains this one.
 """
-COMMENTS = {
-    "nonce": "drawn at random: no other job takes this one's messages",
-    "numbers": 'on the wire: "float32" sends them exactly, "float16" and "int8" round them',
-    "model.seed": "of the common start W_0",
-    "model.start": "the first digits of the SHA-256 of W_0",
-    "training.epochs": "full-batch steps",
-    "model.code": "the SHA-256 of the files of its package",
-    "method.code": "the SHA-256 of the files of its package",
-    "method.rank": 'of the factors that are sent, or "dense"',
-    "participants.minimum": "uploads without which nothing is merged",
-    "participants.names": "empty: anybody",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +303,7 @@ def write_job(path: Path, job: Job) -> None:
 def render_job(job: Job) -> str:
     """The file's text."""
     content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
-    return f"{HEAD}\n{records.dump_toml(content, COMMENTS)}"
+    return f"{HEAD}\n{records.dump_toml(content)}"
 
 
 def read_job(path: Path) -> Job:

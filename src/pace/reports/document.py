@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -155,7 +155,6 @@ class Document:
     lede: str
     headline: tuple[tuple[str, str], ...]  # a number and what it counts
     sections: tuple[Section, ...]
-    flows: bool = False  # in print, sections follow each other instead of beginning new sheets
     refresh: int = 0  # seconds after which a browser reads the file again; 0: never
 
     def markdown(self) -> str:
@@ -215,7 +214,7 @@ def _environment() -> Environment:
         finalize=_inert_text,
     )
     environment.globals |= {"marks": MARKS, "verdicts": VERDICTS, "runs": head_groups}
-    environment.globals |= {"axis": _axis, "short": _short, "unknown": _unknown}
+    environment.globals |= {"axis": _axis, "short": _short}
     filters: dict[str, Callable[..., object]] = {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
@@ -258,7 +257,3 @@ def _short(count: int) -> str:
     if count < 10_000:
         return str(count)
     return f"{count // 1000}k" if count < 10**6 else f"{count // 10**6}M"
-
-
-def _unknown(kind: str) -> NoReturn:
-    raise TypeError(f"a page has no {kind}")

@@ -182,7 +182,6 @@ def run_document(run: RunResult) -> Document:
             Section("Adoption, bytes and time", (adoption,)),
             Section("Command and versions", tuple(_provenance(run))),
         ),
-        flows=True,
     )
 
 

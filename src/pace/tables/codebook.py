@@ -93,7 +93,7 @@ class Described:
     def render(self) -> str:
         """The file."""
         content = {"format": self.FORMAT, **records.plain_record(self)}
-        return f"{self.HEAD}\n{records.dump_toml(content, {})}"
+        return f"{self.HEAD}\n{records.dump_toml(content)}"
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def test_a_method_of_ones_own_runs_where_server_and_nodes_allow_it(
     (tmp_path / "own_scaled.imported").unlink()
     with pytest.raises(NotAllowedError, match=f"--allow {name}"):
         run(tmp_path, HomeGrid(site_nodes(tmp_path, NAMES)))
-    monkeypatch.setattr(plugins, "_allowed", {name})  # as `--allow` does at the server
+    monkeypatch.setenv("PACE_ALLOW", name)  # as `--allow` does at the server
     grid = HomeGrid(site_nodes(tmp_path, NAMES, allow=(name,)))
     assert run(tmp_path, grid)["finished"]
     uploads = [steps.fit(graph, made.federation)[1] for graph in clients(3)]

@@ -291,7 +291,6 @@ def egress_document(report: Egress) -> reports.Document:
         "of training nodes.",
         tuple(headline),
         tuple(Section(title, blocks) for title, blocks in sections.items()),
-        flows=True,
     )
 
 

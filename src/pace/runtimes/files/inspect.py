@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class FileFacts:
     kind: str
     version: str | int
     sanity: list[str]  # what it is in a job, or that it is sound; `NOT` where it is not
-    details: Mapping[str, object] = field(default_factory=dict, metadata=records.REST)
+    details: Mapping[str, object]
     tensors: tuple[Item, ...] = records.optional(())  # with their bytes as they were written
     refused: list[Refusal] | None = records.optional(None)  # of a journal
     file: str = ""

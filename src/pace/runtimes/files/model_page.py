@@ -57,7 +57,6 @@ def model_document(job: Job, outcome: Outcome) -> reports.Document:
         f"{outcome.decision}. Job {job.name}, adopted {outcome.adopted[:10]}.",
         tuple(_headline(outcome, scored)),
         tuple(Section(title, tuple(blocks)) for title, blocks in sections.items()),
-        flows=True,
     )
 
 
