@@ -26,7 +26,6 @@ MAIN = "from pace.cli import main; main()"
 # Run in this order, each in the folder that the others left.
 QUICK = (
     "pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph",
-    "pace graph show mine.graph",
     "pace new job.pace --like mine.graph --participant north,south,west",
     "pace show job.pace",
     "pace show job.pace --json",

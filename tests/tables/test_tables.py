@@ -328,11 +328,11 @@ IMPORT = ("graph", "import", "--nodes", "nodes.csv", "--edges", "edges.csv", "--
 def test_import_show_and_partition_in_a_terminal(pace: Command) -> None:
     code, shown, complaint = pace(*IMPORT, "--client", "site", "--out", "mine.graph")
     assert (code, complaint) == (0, "")
-    assert "2: healthy 1, ill 2" in shown
+    assert "healthy 1, ill 2" in shown
     assert shown.rstrip().endswith("Written: mine.graph")
     assert file.read_graph(Path("mine.graph")).names.clients == ("A", "B")
-    code, again, _ = pace("graph", "show", "mine.graph")
-    assert shown.startswith(again.rstrip()[:200])
+    code, again, _ = pace("inspect", "mine.graph")
+    assert (code, "healthy 1, ill 2" in again) == (0, True)
     asked = ("partition", "--dataset", "mine.graph", "--partition", "column")
     code, shown, complaint = pace(*asked, "--out", "mine.json")
     assert (code, complaint) == (0, "")
@@ -343,7 +343,7 @@ def test_import_show_and_partition_in_a_terminal(pace: Command) -> None:
 def test_json_is_one_object(pace: Command) -> None:
     _, shown, _ = pace(*IMPORT, "--client", "site", "--out", "mine.graph", "--json")
     assert json.loads(shown)["classes"] == {"healthy": 1, "ill": 2}
-    _, shown, _ = pace("graph", "show", "mine.graph", "--json")
+    _, shown, _ = pace("inspect", "mine.graph", "--json")
     assert json.loads(shown)["clients"] == {"A": 2, "B": 2}
     _, shown, _ = pace("partition", "--dataset", "mine.graph", "--partition", "column", "--json")
     found = json.loads(shown)
@@ -357,8 +357,8 @@ def test_mistakes_end_with_code_two_and_no_traceback(pace: Command) -> None:
         (*IMPORT, "--out", "mine.csv"),
         (*IMPORT, "--features", "ages", "--out", "bad.graph"),
         (*IMPORT, "--out", "nodes.csv/mine.graph"),
-        ("graph", "show", "nodes.csv"),
-        ("graph", "show", "nowhere.graph"),
+        ("inspect", "nodes.csv"),
+        ("inspect", "nowhere.graph"),
         ("partition", "--dataset", "nowhere"),
         ("partition", "--dataset", "mine.graph", "--partition", "column", "--clients", "3"),
     ]:

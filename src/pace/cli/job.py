@@ -13,7 +13,7 @@ import typer
 import pace
 from pace.cli import given
 from pace.cli.given import argument, option
-from pace.cli.tables import COLUMNS_SUFFIX, merge_folder, show_codebook
+from pace.cli.tables import COLUMNS_SUFFIX, merge_folder, show_codebook, show_facts
 from pace.errors import SettingError
 from pace.io import plain_record, split_settings
 from pace.io import terminal as console
@@ -198,26 +198,13 @@ def inspect(
     for name in ("validation", "test"):  # of a model, whose page has them
         details.pop(name, None)
     lines = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version, **details}
-    console.facts(facts.file, {key: written(value) for key, value in lines.items()}, to)
+    show_facts(facts.file, lines)
     if facts.tensors:
         rows = [[t.name, " × ".join(map(str, t.shape)), f"{t.bytes:,}"] for t in facts.tensors]
         to.print(pace.reports.Table.of("", ["Tensor", "Shape", "Bytes"], rows))
     if facts.refused:
         to.print(pace.files.refused_table(f"Refused: {len(facts.refused)}", facts.refused))
     to.print(*(f"Sanity: {sentence}" for sentence in facts.sanity))
-
-
-def written(value: object) -> str:
-    """A fact for people, whatever it is."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {written(item)}" for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(written, value)) or "none"
-    if isinstance(value, bool | None):
-        return {None: "none", True: "yes", False: "no"}[value]
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def tell(job: pace.jobs.Job) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from pace.errors import SettingError
 from pace.io import plain_record
 from pace.io import terminal as console
 
-LISTED = 20  # classes or clients shown
+LISTED = 20  # of a list that is shown
 COLUMNS_SUFFIX = ".columns.toml"
 TOLD = (
     "the names of columns and classes, words that are in {} rows or more, how many values are missing, "
@@ -290,23 +290,8 @@ def import_(
     imported = pace.tables.import_graph(nodes, edges, rules, out.stem, book)
     file.write_graph(out, imported.dataset)
     facts = pace.datasets.describe_graph(imported.dataset)
-    parts = (lambda: show_facts(facts), lambda: tell(imported, console.console()))
+    parts = (lambda: show_facts(out.name, facts), lambda: tell(imported, console.console()))
     console.answer(facts | imported.remarks(), *parts, f"Written: {out}", as_json=as_json)
-
-
-@graph.command()
-def show(
-    graph: Annotated[str, argument("A .graph file, or a dataset.")],
-    data_root: given.Data_root = None,
-    as_json: given.As_json = False,
-) -> None:
-    """Describe a graph: its sizes, classes, masks and clients.
-
-    Examples:
-        pace graph show mine.graph
-    """
-    facts = pace.datasets.describe_graph(pace.load(graph, data_root))
-    console.answer(facts, lambda: show_facts(facts), as_json=as_json)
 
 
 def tell(imported: pace.tables.Imported, to: console.Console) -> None:
@@ -315,27 +300,22 @@ def tell(imported: pace.tables.Imported, to: console.Console) -> None:
     to.print(*(f"Warning: {warning}" for warning in imported.warnings), style="yellow")
 
 
-def show_facts(facts: dict[str, Any]) -> None:
-    """Print the facts for people, within 80 columns."""
-    listed = pace.tables.listed
-    first = f": {listed(facts['feature_names'])}" if facts["feature_names"] else ""
-    kind = ", with directions" * facts["directed"] + ", weighted" * facts["weighted"]
+def show_facts(title: str, facts: Mapping[str, object]) -> None:
+    """Print facts for people, within 80 columns."""
+    console.facts(title, {name: written(fact) for name, fact in facts.items()}, console.console())
 
-    def counted(kind: str, absent: str) -> str:
-        counts = [f"{name} {count:,}" for name, count in (facts[kind] or {}).items()]
-        return f"{len(counts)}: {listed(counts, LISTED)}" if counts else absent
 
-    lines = {
-        "nodes": "{nodes:,} ({isolated:,} without an edge)".format_map(facts),
-        "edges": f"{facts['edges']:,}{kind}; {facts['mean_degree']:.1f} neighbours a node, "
-        f"{100 * facts['homophily']:.0f}% within a class",
-        "features": f"{facts['features']:,}, {100 * facts['feature_density']:.1f}% not zero{first}",
-        "classes": counted("classes", "unknown"),
-        "unlabelled": f"{facts['unlabelled']:,}",
-        "split": counted("split", "none: drawn when it is divided"),
-        "clients": counted("clients", "none"),
-    }
-    console.facts(facts["name"], lines, console.console())
+def written(value: object) -> str:
+    """A fact for people, whatever it is."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {written(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return pace.tables.listed([written(item) for item in value], LISTED) or "none"
+    if isinstance(value, bool | None):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def rows(

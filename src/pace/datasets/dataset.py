@@ -87,7 +87,7 @@ def few_labels(train: int, val: int, test: int, classes: int) -> str | None:
 
 
 def describe_graph(dataset: Dataset) -> dict[str, Any]:
-    """Sizes, classes, masks and clients, as `pace graph show --json` prints them."""
+    """Sizes, classes, masks and clients, as `pace inspect --json` prints them."""
     graph, names, owner = dataset.graph, dataset.names, dataset.owner
     source, target = graph.edges
     labelled = (graph.y[source] >= 0) & (graph.y[target] >= 0)

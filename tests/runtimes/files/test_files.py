@@ -380,8 +380,9 @@ def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
     monkeypatch.setattr(
         os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode)
     )
-    words: list[str | Path] = [root / "server" / "job.pace", *sorted(inbox.iterdir())]
-    words += ["--journal", root / "new.journal", "--out", root / "new.outbox", "--json"]
+    again = shutil.copy(root / "server" / "job.pace", root / "new.pace")  # with a new journal
+    words: list[str | Path] = [again, *sorted(inbox.iterdir()), "--out", root / "new.outbox"]
+    words.append("--json")
     done = CliRunner().invoke(server.app, [str(word) for word in words])
     found = json.loads(done.stdout)
     assert [each["name"] for each in found["took_part"]] == sorted(NAMES)
@@ -771,7 +772,7 @@ def test_mistakes_get_one_clear_sentence(
 
 def test_a_table_in_place_of_a_graph_is_told(pace: Preloaded, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("id,label,size\na,1,2\n")
-    shown = pace("graph", "show", "mine.csv", cwd=tmp_path)
+    shown = pace("partition", "--dataset", "mine.csv", cwd=tmp_path)
     refused(shown, "mine.csv is not a .graph file")
     refused(shown, "make one of tables with `pace graph import`")
 

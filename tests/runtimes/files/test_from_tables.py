@@ -65,7 +65,7 @@ def test_all_graphs_have_the_same_columns(done: tuple[Path, str], pace: Preloade
     root, _ = done
     named = []
     for site in SITES:
-        found = pace("graph", "show", "mine.graph", "--json", cwd=root / site)
+        found = pace("inspect", "mine.graph", "--json", cwd=root / site)
         named.append(json.loads(found.out)["feature_names"])
     assert named[0] == named[1] == named[2]
     assert len(named[0]) == 14

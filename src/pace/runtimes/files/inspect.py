@@ -126,9 +126,8 @@ def _belongs_to(job: Job | None, own: Job) -> list[str]:
 
 
 def _graph(path: Path, job: Job | None) -> FileFacts:
-    details = describe_graph(graph_file.read_graph(path))
-    details.pop("feature_names")
     sanity = [] if job is None else [_checked("it can take part", load_site, path, job)]
+    details = describe_graph(graph_file.read_graph(path))
     return FileFacts("graph", graph_file.FORMAT, sanity, details)
 
 

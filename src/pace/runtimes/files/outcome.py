@@ -30,7 +30,7 @@ NORMAL = 1.959964  # standard deviations of a normal distribution that hold 95 %
 ALONE, PLAIN = "this site alone (Local)", "a logistic regression on the columns, without links"
 ADVICE = {
     "baseline worse": "A plain logistic regression is better here: use that, and look whether the links "
-    "say anything about the classes (`pace graph show` counts edges within a class).",
+    "say anything about the classes (`pace inspect` has their homophily: edges within a class).",
     "local worse": "Use Local, the columns local_class and local_probability of the predictions.",
     "local better": "Use it: `pace client predict`. Look at the classes that lost, further down.",
 }
