@@ -105,9 +105,7 @@ class Registry(Mapping[str, Any]):
         claims = [] if name in self else self.advertised().get(name.lower(), [])
         if len({claim.code for claim in claims}) > 1:
             both = " and ".join(sorted(f"{code} of {package}" for code, package in claims))
-            raise SettingError(
-                f"the {self.kind} {name!r} is claimed by {both}: name one by its code"
-            )
+            raise SettingError(f"the {self.kind} {name!r} is claimed by {both}: name one by code")
         return claims[0].code if claims else None
 
     def allow(self, text: Typed) -> Typed:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from pace.cli.given import (
     As_json,
-    Data_root,
     Device,
     Epochs,
     Partition,
@@ -89,7 +88,6 @@ def reproduce(
     epochs: Epochs = None,
     jobs: Jobs = 1,
     device: Device = "auto",
-    data_root: Data_root = None,
     out: Out = Path("results"),
     stored: Stored = False,
     as_json: As_json = False,
@@ -116,7 +114,7 @@ def reproduce(
     every = [part.name for part in kept.parts] if kept else ["main"]
     asked = moved(parts or every, partition, clients, given.words(draws))
     wanted = narrowed(asked, given.words(datasets) if datasets else here, named)
-    how = run.How(data_root, given.device(device), epochs)
+    how = run.How(None, given.device(device), epochs)
     store = kept.store if kept else Store(out / "cells")
     if kept:
         chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in kept.cells}]

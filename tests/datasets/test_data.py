@@ -118,7 +118,7 @@ def test_the_root_is_the_given_one_else_the_environments_else_the_cache(
     assert data_root() == tmp_path
     (tmp_path / "given").mkdir()
     assert data_root(tmp_path / "given") == tmp_path / "given"
-    with pytest.raises(SettingError, match=r"--data-root is .*not a folder"):
+    with pytest.raises(SettingError, match=r"root is .*not a folder"):
         data_root(tmp_path / "nowhere")
 
 

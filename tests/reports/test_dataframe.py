@@ -55,7 +55,7 @@ def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(FileError, match=r"results\.json is not a result .*: run it again"):
         pace.RunResult.read(tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(SettingError, match=r"need pandas: pip install 'pace-fgl\[report\]'"):
+    with pytest.raises(SettingError, match=r"needs pandas: pip install 'pace-fgl\[report\]'"):
         tidy_frame([], by="seed")
 
 

@@ -224,7 +224,6 @@ def test_a_run_against_the_field_adds_a_method_to_its_table(
         clients=2,
         epochs=2,
         device="cpu",
-        data_root=None,
         out=tmp_path,
         as_json=True,
     )

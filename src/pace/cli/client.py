@@ -23,14 +23,9 @@ from pace.io import terminal as console
 Model_folder = Annotated[Path, argument("A model folder.")]
 Any_graph = Annotated[Path | None, argument("Any .graph file with the same features.")]
 Nodes = Annotated[Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.")]
-Rows = Annotated[
-    Path | None,
-    option("Instead of a graph: Parquet files of rows, as `pace rows` makes.", "FOLDER"),
-]
+Rows = Annotated[Path | None, option("Instead of a graph: what `pace rows` makes.", "FOLDER")]
 Edges = Annotated[Path | None, option("Its table of edges.")]
-Edition_file = Annotated[
-    Path | None, option("The job's edition that you are in, if not the first.")
-]
+Edition_file = Annotated[Path | None, option("The job's edition you are in, if not the first.")]
 
 app = typer.Typer()
 

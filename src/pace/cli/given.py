@@ -63,9 +63,7 @@ def allow(names: list[str] | None) -> list[str] | None:
 As_json = Annotated[bool, option("Print one JSON object.", "", "--json")]
 Job_file = Annotated[Path, argument("The job, as everybody has it.", metavar="JOB")]
 Sealed = Annotated[bool, option("The server sees sums over all clients only.", "", "--sealed")]
-Without_promise = Annotated[
-    bool, option("Take a method that may harm its receivers.", "", "--without-promise")
-]
+Without_promise = Annotated[bool, option("Take a method without one.", "", "--without-promise")]
 Clients = Annotated[int, option("How many clients.", "N")]
 RANK = option("Rank of PACE's messages, or dense.", "N")
 Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]
@@ -74,22 +72,14 @@ Epochs = Annotated[int | None, option("Training steps (default: the method's).",
 Rate = Annotated[float | None, option("Learning rate (default: the method's).", "X", "--lr")]
 Weight_decay = Annotated[float | None, option("Weight decay (default: the method's).", "X")]
 Dropout = Annotated[float | None, option("Dropout while training (default: 0.5).", "P")]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"], option("Where clients train: auto, cpu or cuda.", "NAME")
-]
+Device = Annotated[Literal["auto", "cpu", "cuda"], option("Train on auto, cpu or cuda.", "NAME")]
 NUMBERS = "Numbers on the wire (default: the method's): float32, float16 or int8."
 Numbers = Annotated[Literal["float32", "float16", "int8"] | None, option(NUMBERS, "NAME")]
-Data_root = Annotated[
-    Path | None, option("Folder of the benchmarks (default: $PACE_DATA, or the cache).", "FOLDER")
-]
 Id_column = Annotated[str | None, option("The column with ids, if not found.", "COLUMN", "--id")]
 Weight = Annotated[str | None, option("The edges' weights (default: the codebook's).", "COLUMN")]
 Strangers = Annotated[str, option("Edges to nodes not in the table: refuse or drop.", "NAME")]
 Decimal = Annotated[str | None, option("Decimal comma or point, if it is unclear.", "NAME")]
-Directions = Annotated[
-    str | None,
-    option("Edges both ways or as they are: both or keep (default: the codebook's).", "NAME"),
-]
+Directions = Annotated[str | None, option("Edges both ways, or keep (as they are).", "both|keep")]
 Dataset = Annotated[
     str,
     option("A dataset or .graph file.", "NAME", complete=one_of(DATASETS), callback=DATASETS.allow),
@@ -112,20 +102,15 @@ Methods = Annotated[
     ),
 ]
 With = Annotated[
-    Path | None,
-    option("Your earlier .graph, to whose nodes the table's edges may lead.", "FILE", "--with"),
+    Path | None, option("Your earlier .graph: edges may lead there.", "FILE", "--with")
 ]
-Mapping = Annotated[
-    Path | None, option("How your columns become the agreed ones (default: the model's).")
-]
+Mapping = Annotated[Path | None, option("How your columns are read (default: the model's).")]
 Replace = Annotated[bool, option("Replace existing files.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]
 Withdrawals = Annotated[list[Path] | None, option("A signed withdrawal to obey; repeat.")]
-Added = Annotated[
-    list[str] | None, option("A new participant: NAME.pub, or NAME=KEY.pub; repeat.", "KEYS")
-]
+Added = Annotated[list[str] | None, option("Who is new: NAME.pub, NAME=KEY.pub; repeat.", "KEYS")]
 Removed = Annotated[list[str] | None, option("A participant to take off the list; repeat.", "NAME")]
 
 
@@ -173,8 +158,8 @@ def device(name: str) -> str:
 
 
 def foretell(work: Any) -> None:
-    """Say what large work, a `pace.forecast.Forecast`, is expected to take."""
-    if work.worth_telling:
+    """Say what work, a `pace.forecast.Forecast`, is expected to take, if a minute or a gigabyte."""
+    if work.seconds > 60 or work.memory > 1e9:
         say(work, err=True)
 
 

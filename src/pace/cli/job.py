@@ -209,10 +209,9 @@ def inspect(
 
 def tell(job: pace.jobs.Job) -> None:
     """Print a job, and its codebook."""
-    to = console.console()
-    console.facts(f"Job {job.name}", pace.jobs.explain.job_facts(job), to)
+    console.facts(f"Job {job.name}", pace.jobs.explain.job_facts(job), console.console())
     if job.codebook is not None:
-        show_codebook(job.codebook, to)
+        show_codebook(job.codebook)
 
 
 def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str], Path | None]:
@@ -258,16 +257,15 @@ def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> pa
         raise SettingError(f"--remove {strange[0]}: {old} lists {', '.join(before.participants)}")
     members = (*(name for name in before.participants if name not in remove), *names)
     everybody = before.minimum == len(before.participants)
+    keys, sealing = {**before.keys, **keys}, {**before.sealing, **sealing}
     return replace(
         before,
         name=normalize("NFC", new_file.stem),
         nonce=token_hex(16),
         participants=members,
         minimum=len(members) if everybody else min(before.minimum, len(members)),
-        keys={
-            n: k for n, k in ({**before.keys, **keys}).items() if n in (*members, pace.jobs.SERVER)
-        },
-        sealing={n: k for n, k in ({**before.sealing, **sealing}).items() if n in members},
+        keys={name: keys[name] for name in (*members, pace.jobs.SERVER) if name in keys},
+        sealing={name: sealing[name] for name in members if name in sealing},
         seed=randbelow(2**31) if before.sealed else before.seed,
     )
 

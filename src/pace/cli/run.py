@@ -40,7 +40,6 @@ def run(
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
     device: given.Device = "auto",
-    data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
     track: Annotated[
         list[str] | None, option("Log for tensorboard=FOLDER or mlflow=FILE; repeat.", "NAME=WHERE")
@@ -66,9 +65,9 @@ def run(
     """
     if against:
         setting = {"partition": partition, "clients": clients if partition else None}
-        computing = {"epochs": epochs, "device": device, "data_root": data_root}
-        told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
-        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
+        setting |= {"datasets": dataset, "epochs": epochs, "device": device}
+        told = {"out": out or Path("results"), "as_json": as_json}
+        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **told)
         return
     if out and not replace and (out / pace.reports.NAME).exists():
         raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
@@ -78,7 +77,7 @@ def run(
     chosen = {name: make(name, given.rank(rank)) for name in given.method_names(methods)}
     if not chosen:
         raise SettingError("--methods is empty: name at least one method, such as pace")
-    loaded = pace.load(dataset, data_root)
+    loaded = pace.load(dataset)
     if partition_file:
         graphs = pace.datasets.read_partition(partition_file, loaded)
     else:
@@ -139,7 +138,6 @@ def partition(
     partition: given.Partition = None,
     clients: Annotated[int | None, option("How many (default: 10, or the column's).", "N")] = None,
     data_seed: given.Data_seed = 2024,
-    data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write it for `run --partition-file`.")] = None,
     graphs: Annotated[Path | None, option("Write each client's .graph here.", "FOLDER")] = None,
     as_json: given.As_json = False,
@@ -152,12 +150,11 @@ def partition(
         pace partition --dataset mine.graph --partition column
     """
     datasets = pace.datasets
-    loaded = pace.load(dataset, data_root)
+    loaded = pace.load(dataset)
     partition, own = partition or loaded.partition, len(loaded.names.clients)
     if partition == "column" and own and clients not in (None, own):
         raise SettingError(
-            f"--clients is {clients}, but the column of {dataset} names {own} clients: "
-            "leave --clients out"
+            f"--clients is {clients}, but {dataset} names {own}: leave --clients out"
         )
     division = pace.divide(loaded, partition, 10 if clients is None else clients, data_seed)
     described = datasets.describe_clients(loaded, division)
@@ -182,9 +179,7 @@ def partition(
     console.answer(facts, show, *written, as_json=as_json)
 
 
-def client_table(
-    clients: Sequence[Mapping[str, Any]], title: str, edges: int
-) -> pace.reports.Table:
+def client_table(clients: Sequence[Mapping[str, Any]], name: str, edges: int) -> pace.reports.Table:
     """One row a client. Bars are the classes in order, each against the client's largest."""
     counted = ("nodes", "edges", "lost", "train", "val", "test")
     total: dict[str, Any] = {name: sum(client[name] for client in clients) for name in counted}
@@ -196,7 +191,7 @@ def client_table(
         bars = pace.reports.run_views.bars(shares)
         rows.append([client["name"], *(str(client[name]) for name in counted), bars])
     heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
-    return pace.reports.Table.of(title, heads, rows, sums=1)
+    return pace.reports.Table.of(name, heads, rows, sums=1)
 
 
 def methods(

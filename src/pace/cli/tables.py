@@ -22,7 +22,7 @@ TOLD = (
     "means and standard deviations to 6 digits (as good as sums). No row, no id, no edge."
 )
 DISCLOSED = (
-    "All who get the job read the names of columns, classes and categories, and pooled scales."
+    "Who gets the job reads the names of columns, classes and categories, and pooled scales."
 )
 
 graph = typer.Typer()
@@ -79,19 +79,17 @@ def propose(
         directions=directions or pace.tables.BOTH,
         mapping=rules,
     )
-    notes = [*remarks, *notes]
+    notes, tells = [*remarks, *notes], TOLD.format(least)
     pace.tables.write_columns(out, proposed)
-    if as_json:
-        facts = {"notes": notes, "discloses": TOLD.format(least), "file": str(out)}
-        console.one_object({"format": proposed.FORMAT, **plain_record(proposed), **facts})
-        return
-    to, title = console.console(), f"{nodes.name}: {proposed.rows:,} rows"
-    to.print(
-        pace.reports.Table.of(title, *pace.tables.proposal_rows(proposed), names=2),
-        *(f"Note: {note}" for note in notes),
-        f"{out.name} tells {TOLD.format(least)}",
+    title, rows = f"{nodes.name}: {proposed.rows:,} rows", pace.tables.proposal_rows(proposed)
+    parts = [pace.reports.Table.of(title, *rows, names=2), *(f"Note: {note}" for note in notes)]
+    facts = {"format": proposed.FORMAT, **plain_record(proposed), "notes": notes}
+    console.answer(
+        facts | {"discloses": tells, "file": out},
+        lambda: console.console().print(*parts, f"{out.name} tells {tells}"),
+        f"Written: {out} (send it to the site that makes the codebook)",
+        as_json=as_json,
     )
-    console.say(f"Written: {out} (send it to the site that makes the codebook)")
 
 
 def mapping_for(
@@ -134,7 +132,7 @@ def merge(
     pace.tables.write_columns(out, book)
     console.answer(
         plain_record(book) | {"features": book.features, "notes": notes, "file": str(out)},
-        lambda: show_codebook(book, console.console(), notes),
+        lambda: show_codebook(book, notes),
         f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})",
         as_json=as_json,
     )
@@ -207,10 +205,9 @@ def load_book(file: Path, *kinds: Any) -> Any:
     return pace.tables.read_columns(file, *kinds)
 
 
-def show_codebook(
-    book: pace.tables.Codebook, to: console.Console, notes: Sequence[str] = ()
-) -> None:
+def show_codebook(book: pace.tables.Codebook, notes: Sequence[str] = ()) -> None:
     """Print what it is about, a line for each column, and what looked wrong."""
+    to = console.console()
     facts = {
         "label": f"{book.label}: {', '.join(book.classes)}",
         "id": book.id,

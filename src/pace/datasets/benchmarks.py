@@ -202,13 +202,13 @@ READERS = {"OGB": read_ogb, "Twitch": read_twitch, "Heterophilous": read_heterop
 
 
 def data_root(given: str | Path | None = None) -> Path:
-    """The folder of the benchmarks: `--data-root`, else $PACE_DATA, else the cache."""
+    """The folder of the benchmarks: the one given, else $PACE_DATA, else the cache."""
     chosen = given or os.environ.get("PACE_DATA")
     if not chosen:
         return cache_folder()
     root = Path(chosen).expanduser()
     if not root.is_dir():
-        option = "--data-root" if given else "PACE_DATA"
+        option = "root" if given else "PACE_DATA"
         raise SettingError(f"{option} is {root}, not a folder: name that of the benchmarks")
     return root
 
@@ -247,7 +247,7 @@ def download(known: Benchmark, root: Path) -> Path:
         raise SettingError(
             f"{known.title} is not in {root} and was not downloaded ({error}): put "
             f"{', '.join(known.files)} into {root / known.home}, or name the folder that has them "
-            "with --data-root or PACE_DATA"
+            "with PACE_DATA"
         ) from error
     return folder
 

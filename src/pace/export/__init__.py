@@ -11,7 +11,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -114,8 +113,6 @@ def _traced(model: SiteModel) -> torch.export.ExportedProgram:
 
 
 def _onnx(program: torch.export.ExportedProgram, **facts: list[str]) -> bytes:
-    if find_spec("onnxscript") is None:
-        raise SettingError("ONNX needs the package onnxscript: pip install 'pace-fgl[export]'")
     settings: dict[str, Any] = {"input_names": INPUTS, "output_names": OUTPUTS, "verbose": False}
     with _quiet():
         exported = torch.onnx.export(program, (), **settings, dynamo=True, opset_version=OPSET)

@@ -204,9 +204,7 @@ def _record(
 ) -> Any:
     """The dataclass of a table; `member` converts the value of a key."""
     known, hints = _fields(kind)
-    required = {
-        key for key, field in known.items() if field.default is field.default_factory is MISSING
-    }
+    required = {key for key, f in known.items() if f.default is f.default_factory is MISSING}
     if absent := required - value.keys():
         raise SettingError(f"{name} has no {', '.join(sorted(absent))}")
     values: dict[str, Any] = {}

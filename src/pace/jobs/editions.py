@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pace.errors import EditionError, FileError, SettingError, SignatureError, WithdrawnError
-from pace.io import plain_record, read_record, untrusted
+from pace.errors import EditionError, SettingError, SignatureError, WithdrawnError
+from pace.io import plain_record, records, untrusted
 from pace.jobs import signatures
 from pace.jobs.signatures import SERVER, TRAILER, UPLOAD, WITHDRAWAL, Key, verify_digest
 
@@ -129,8 +129,7 @@ def check_editions(job: Job) -> None:
         raise SettingError(SEALED)
     if not job.signed:
         raise SettingError(
-            "editions and withdrawals are signed, and this job has no keys: make a job with "
-            "--participant NAME=NAME.pub and --server-key"
+            "editions are signed, and this job has no keys: make one with NAME=NAME.pub and --server-key"
         )
 
 
@@ -144,8 +143,7 @@ def check_edition(edition: Edition, job: Job) -> Job:
     told = [*edition.history, edition.digest]
     if told[: len(earlier)] != earlier[: len(told)]:
         raise EditionError(
-            f"the server tells of another edition {len(earlier)} than this site knows: compare both "
-            "with the other sites"
+            f"the server tells of another edition {len(earlier)} than this site knows: ask the others"
         )
     return enrol(job, edition)
 
@@ -156,7 +154,7 @@ def read_edition(path: Path, job: Job) -> Job:
     frame = signatures.verify(
         _content(path), job.keys[SERVER], kind=signatures.EDITION, job=job.digest, name=""
     )
-    return check_edition(_record(Edition, frame, str(path)), job)
+    return check_edition(_record(Edition, frame, path), job)
 
 
 def newest_edition(job: Job, folder: Path) -> Job:
@@ -175,17 +173,13 @@ def files_of_job(job: Job, folder: Path, suffix: str) -> list[Path]:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with records.reading(path, "damaged", "get it again"):
         return untrusted.read(path, LARGEST)
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _record(kind: type[T], frame: bytes, name: str) -> T:
-    try:
-        return read_record(kind, untrusted.json(frame), name, strict=True)
-    except ValueError as error:
-        raise FileError(f"{name} is not of this kind ({error})") from error
+def _record(kind: type[T], frame: bytes, path: Path) -> T:
+    with records.reading(path, "not of this kind", "get it again"):
+        return records.read_record(kind, untrusted.json(frame), strict=True)
 
 
 def signed_as(kind: str, number: int) -> str:
@@ -219,8 +213,7 @@ def verify_return(content: bytes, job: Job, name: str, number: int) -> bytes:
     verify = partial(signatures.verify, content, job.keys[SERVER], job=job.digest, name=name)
     if (kind := _signed_kind(verify, [expected, *others])) != expected:
         raise EditionError(
-            f"the return is of edition {others.index(kind) + 1}, its roll of edition {number}: take "
-            "both from the same folder"
+            f"the return is of edition {others.index(kind) + 1}, its roll of {number}: get both again"
         )
     return content[:-TRAILER]
 
@@ -251,7 +244,7 @@ def withdraw(job: Job, name: str, frame: bytes, key: Key, *, reason: str, time: 
 def read_withdrawal(path: Path, job: Job) -> Withdrawal:
     """The withdrawal of a file that a site of this job, or one that was in it, has signed."""
     content = _content(path)
-    record = _record(Withdrawal, content[:-TRAILER], str(path))
+    record = _record(Withdrawal, content[:-TRAILER], path)
     left = job.edition.left if job.edition else {}
     public = {**{name: leaver.key for name, leaver in left.items()}, **job.keys}.get(record.name)
     if public is None or record.name == SERVER or len(record.reason) > LONGEST:
@@ -300,8 +293,7 @@ def next_edition(
     everybody = job.minimum == len(job.participants)
     minimum = len(members) if everybody else min(job.minimum, len(members))
     history = (*before.history, before.digest)
-    edition = Edition(
-        job.digest, number, history, minimum, dict(sorted(members.items())), left=left
-    )
+    members = dict(sorted(members.items()))
+    edition = Edition(job.digest, number, history, minimum, members, left=left)
     enrol(job, edition)  # names and keys are checked as a job's are
     return edition

@@ -81,8 +81,7 @@ class Journal:
             found = read_job(folder / "job.pace")
             if found.digest != job.digest:
                 raise errors.OtherJobError(
-                    f"{folder} is the journal of job {found.digest[:16]}, this is "
-                    f"{job.digest[:16]}: give each job its own journal"
+                    f"{folder} is the journal of another job, {found.digest[:16]}: give each its own"
                 )
         job = newest_job(folder, job)
         book = cls(folder, job)
@@ -148,8 +147,7 @@ class Journal:
         decided = self.decision()
         if decided is not None and upload.name not in decided:
             raise errors.LateError(
-                f"the job was closed with {len(decided)} uploads before {upload.name!r} came: "
-                "the returns are made and stay as they are"
+                f"the job was closed with {len(decided)} uploads before {upload.name!r} came"
             )
         self.admitted[upload.name] = sha256
         first = sha256 if decided is None else decided[upload.name]
@@ -163,8 +161,7 @@ class Journal:
             first = hashlib.sha256(stored).hexdigest()
         if first != sha256:
             raise errors.SecondUploadError(
-                f"{upload.name!r} sent upload {first[:16]} before, this is {sha256[:16]}: the first "
-                "one counts"
+                f"{upload.name!r} sent upload {first[:16]} before {sha256[:16]}: the first one counts"
             )
         return False
 

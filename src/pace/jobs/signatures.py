@@ -28,8 +28,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -102,10 +101,7 @@ def read_sealing_key(path: Path) -> str:
     """The sealing key in a public file, checked."""
     signer, *rest = _read_lines(path)
     if not rest:
-        raise SettingError(
-            f"{path} has no sealing key in its second line: give the .pub file that `pace keys new` "
-            "makes"
-        )
+        raise SettingError(f"{path} has no sealing key: give a .pub file of `pace keys new`")
     sealing_key_bytes(rest[0], signer)
     return rest[0]
 
@@ -143,14 +139,12 @@ def key_bytes(public: str) -> bytes:
     encoded = _decoded(public, KIND, PUBLIC)
     if encoded is None:
         raise SettingError(
-            f"{public[:40]!r} is not a public key: expected {KIND} and 44 characters, as in the "
-            ".pub file that `pace keys new` makes"
+            f"{public[:40]!r} is not a public key: expected {KIND} and 44 characters, as .pub files have"
         )
     y = int.from_bytes(encoded, "little") & ~SIGN
     if y >= FIELD or y in SMALL_ORDER:
         raise SettingError(
-            f"{public!r} is a key of small order, under which anybody can sign: expected one that "
-            "`pace keys new` made"
+            f"{public!r} is of small order, so that anybody can sign: expected one of `pace keys new`"
         )
     return encoded
 
@@ -184,16 +178,14 @@ def verify_digest(
     """The same of a message of which only the SHA-256 is here."""
     if signer(trailer) != fingerprint(public):
         raise SignatureError(
-            f"the {kind} is signed by key {signer(trailer).hex()}, expected "
-            f"{fingerprint(public).hex()}"
+            f"the {kind} is signed by key {signer(trailer).hex()}, expected {fingerprint(public).hex()}"
         )
     try:
         key = ed25519.Ed25519PublicKey.from_public_bytes(key_bytes(public))
         key.verify(trailer[-SIGNATURE:], _statement(kind, job, name) + digest)
     except InvalidSignature:
         raise SignatureError(
-            f"the signature under this {kind} does not fit: it was changed on its way, or made for "
-            "another job or receiver"
+            f"the signature under this {kind} does not fit: it was changed, or made for somebody else"
         ) from None
 
 
@@ -218,10 +210,7 @@ def sealing_key_bytes(public: str, signer: str) -> bytes:
     """The 32 bytes of a sealing key, if its owner's signing key signed them."""
     signed = _decoded(public, SEALING_KIND, PUBLIC + TRAILER)
     if signed is None:
-        raise SettingError(
-            f"{public[:40]!r} is not a sealing key: expected the second line of a .pub file that "
-            "`pace keys new` makes"
-        )
+        raise SettingError(f"{public[:40]!r} is not a sealing key, as a .pub file's second line is")
     return verify(signed, signer, kind=SEALING, job="", name="")
 
 
@@ -244,7 +233,7 @@ def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], sal
             except ValueError:  # a point of low order: the secret would be no secret
                 raise SettingError(f"the sealing key of {other!r} cannot be used") from None
             pair = "\n".join(sorted((name, other)))
-            stream = ChaCha20(_derived(shared, salt=salt, info=pair.encode()), START)
+            stream = algorithms.ChaCha20(_derived(shared, salt=salt, info=pair.encode()), START)
             drawn = Cipher(stream, mode=None).encryptor().update(bytes(ring.NUMBER * count))
             mask = ring.from_bytes(drawn, count)
             numbers = numbers + mask if name < other else numbers - mask

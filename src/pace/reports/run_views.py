@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
     from pace.reports.run_result import RunResult
 
-READING = {
-    "local": "α = 0, its own model",
-    "external": "α = 1, what came back",
-}
+READING = {"local": "α = 0, its own model", "external": "α = 1, what came back"}
 GATES = {  # what chose α
     "cnll": "α by CNLL",
     "Mixture": "α by mixture",
@@ -144,9 +141,7 @@ def draw_run(run: RunResult) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise SettingError(
-            "RunResult.plot needs matplotlib: pip install 'pace-fgl[report]'"
-        ) from None
+        raise SettingError("plot needs matplotlib: pip install 'pace-fgl[report]'") from None
     figure = Figure(figsize=(7, 2.8), layout="constrained")
     scores, alphas = figure.subplots(1, 2, width_ratios=[3, 2])
     readings = {"local": "", "external": ", what came back", "adopted": ", adopted"}

@@ -130,9 +130,7 @@ def tidy_frame(trials: Iterable[tuple[Mapping[str, Any], Trial]], by: str) -> pa
     try:
         import pandas
     except ImportError:
-        raise SettingError(
-            "results as a table need pandas: pip install 'pace-fgl[report]'"
-        ) from None
+        raise SettingError("a table needs pandas: pip install 'pace-fgl[report]'") from None
     rows = [row for key, trial in trials for row in score_rows(trial, by, key)]
     sizes = {"upload": "int64", "returned": "int64"} if by == "client" else {}
     return pandas.DataFrame(rows, columns=list(BY[by])).astype(WHOLE | sizes)

@@ -16,7 +16,6 @@ from pace.protocol import Federation
 RATE = 3e10  # floating-point operations a second
 ALONG = 4e8  # numbers a second that travel along edges
 LIBRARIES = 4e8  # bytes
-WORTH_TELLING = 60.0, 1e9  # seconds and bytes below which a forecast is not shown
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,6 @@ class Forecast:
             f"{self.disk / 1e9:.1f} GB more in the graph's folder. A network is trained on a sample of "
             "nodes, with all their neighbours."
         )
-
-    @property
-    def worth_telling(self) -> bool:
-        return self.seconds > WORTH_TELLING[0] or self.memory > WORTH_TELLING[1]
 
 
 def forecast_fit(path: Path, federation: Federation) -> Forecast:

@@ -137,8 +137,6 @@ def _train(job: Job, site: Site, name: str, key: signatures.Key | None, **how: A
         graph=site.graph.fingerprint,
         trained=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(time.perf_counter() - began, 3),
-        device=how["device"],
-        versions=installed(LIBRARIES),
     )
     message = steps.check_upload(frame, job.federation)
     return KeptModel(kept, frame, message, about, Members.of(site.graph, site.nodes))

@@ -195,9 +195,7 @@ def earlier_egress(keep: Path, name: str, job: Job, content: bytes) -> Egress | 
 
 
 KNOWN = "Compare fingerprints with keys that you got another way (--known FILE)."
-PURPOSE = (
-    "The server merges all sites' uploads; this site weighs what comes back against its own model."
-)
+PURPOSE = "The server merges all uploads; this site weighs what comes back against its own model."
 ATTACKER = (
     "The attacker holds the message and, to ask whether a node was trained on, the node with its "
     "edges and label. Fitted on nine other sites, an attack reached an AUC up to 0.03 higher."
@@ -268,6 +266,16 @@ def egress_document(report: Egress) -> reports.Document:
         (name, reader if name == SERVER else "takes part", key)
         for name, key in report.parties.items()
     ]
+    signed = "no key" not in report.parties.values()
+    controls = {
+        "Sealed": "yes, the server sees sums" if report.sealed else "no",
+        "Signed": "yes, good for this job and this sender alone" if signed else "no",
+        "Sent": "once; the same job takes no second upload",
+        "Formal privacy": "none is promised",
+        "Limits": "below" if report.limits else "this site has set none (policy.toml)",
+    }
+    verdicts = {True: "holds", False: "fails"}
+    limits = (reports.Finding(one.rule, verdicts[one.kept], one.found) for one in report.limits)
     everybody, heads = "Everybody whom the job names", ["Name", "Role", "Fingerprint of its key"]
     sections: dict[str, tuple[Block, ...]] = {
         "What leaves": (
@@ -282,7 +290,7 @@ def egress_document(report: Egress) -> reports.Document:
             Text(f"{ATTACKER} {SUMS}" if report.sums else ATTACKER),
             Facts(tuple((f"Trained on {name}", f"{n:,}") for name, n in report.counts.items())),
         ),
-        "Controls": _controls(report),
+        "Controls": (Facts(tuple(controls.items())), reports.Findings(tuple(limits))),
         "Decision": (Facts(tuple(decided)),),
     }
     return reports.Document(
@@ -292,17 +300,3 @@ def egress_document(report: Egress) -> reports.Document:
         tuple(headline),
         tuple(Section(title, blocks) for title, blocks in sections.items()),
     )
-
-
-def _controls(report: Egress) -> tuple[Block, ...]:
-    signed = "no key" not in report.parties.values()
-    facts = {
-        "Sealed": "yes, the server sees sums" if report.sealed else "no",
-        "Signed": "yes, good for this job and this sender alone" if signed else "no",
-        "Sent": "once; the same job takes no second upload",
-        "Formal privacy": "none is promised",
-        "Limits": "below" if report.limits else "this site has set none (policy.toml)",
-    }
-    verdicts = {True: "holds", False: "fails"}
-    limits = (reports.Finding(one.rule, verdicts[one.kept], one.found) for one in report.limits)
-    return Facts(tuple(facts.items())), reports.Findings(tuple(limits))

@@ -27,9 +27,7 @@ BROUGHT_NOTE = (
     "Squared loss a label of {regression}: on the site of what the others learn without it, and how far "
     "theirs would rise without it. Shapley values ({error}) sum to the share of labels explained."
 )
-NOTES = (
-    "Influence: mean weight in the consensus. Norm: the update's size against the median client's."
-)
+NOTES = "Influence: mean weight in the consensus. Norm: the update's against the median client's."
 
 
 @dataclass(frozen=True, kw_only=True)

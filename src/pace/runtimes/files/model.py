@@ -52,8 +52,6 @@ class Trained:
     graph: str  # the graph's fingerprint
     trained: str  # when, in UTC
     seconds: float
-    device: str
-    versions: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,8 +287,6 @@ def _write_parquet(file: IO[bytes], tables: Iterable[Columns]) -> None:
     pyarrow = arrow()
     with ExitStack() as stack:
         writer = None
-        for table in map(pyarrow.table, tables):
-            writer = writer or stack.enter_context(
-                pyarrow.parquet.ParquetWriter(file, table.schema)
-            )
-            writer.write_table(table)
+        for part in map(pyarrow.table, tables):
+            writer = writer or stack.enter_context(pyarrow.parquet.ParquetWriter(file, part.schema))
+            writer.write_table(part)
