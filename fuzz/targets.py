@@ -197,7 +197,7 @@ def seeds() -> dict[str, list[bytes]]:
     """Valid inputs of each target."""
     torch.set_num_threads(1)
     honest = fitted()[1]
-    trained = model.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
+    trained = model.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0)
     kept_bytes = model.KeptModel(fitted()[0], honest, {}, trained, members()).encode(job())
     compact = written(lambda path: graph_file.write_graph(path, dataset()))
     split = written(lambda path: write_partition(path, dataset(), divided()))

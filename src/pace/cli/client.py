@@ -436,7 +436,6 @@ def evaluate(
 
     Examples:
         pace client evaluate mine.model mine.graph
-        pace client evaluate mine.model mine.graph --on val --json
         pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
     named = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}

@@ -40,10 +40,7 @@ def argument(about: str, **settings: Any) -> Any:
 
 
 def one_of(*listed: str | Registry) -> Complete:
-    """Complete the last word of a list that commas separate.
-
-    A registry asks what is installed only when it is needed.
-    """
+    """Complete the last word of a list; a registry asks what is installed only when needed."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -101,9 +98,7 @@ Methods = Annotated[
         complete=one_of(*METHODS.groups, METHODS),
     ),
 ]
-With = Annotated[
-    Path | None, option("Your earlier .graph: edges may lead there.", "FILE", "--with")
-]
+With = Annotated[Path | None, option("Your own .graph: edges may lead there.", "FILE", "--with")]
 Mapping = Annotated[Path | None, option("How your columns are read (default: the model's).")]
 Replace = Annotated[bool, option("Replace existing files.", "", "--replace")]
 Allow = Annotated[

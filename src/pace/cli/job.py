@@ -57,7 +57,6 @@ def new(
         pace new job.pace --codebook codebook.toml --participant north,south,west
         pace new job.pace --codebook received/
         pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
-        pace new job.pace --like mine.graph --method fedprox:mu=0.1 --lr 0.02
         pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
         --server-key server.pub --sealed
         pace new next.pace --from job.pace --add east.pub --remove south
@@ -187,7 +186,6 @@ def inspect(
     Examples:
         pace inspect mine.up
         pace inspect mine.up --job job.pace
-        pace inspect codebook.toml
     """
     facts = pace.files.inspect(path, None if job is None else pace.jobs.read_job(job))
     if as_json:
@@ -300,10 +298,7 @@ def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Mode
 def keys_of(
     listed: list[str], server_key: Path | None, *, sealed: bool
 ) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
-    """Participants in order, the public keys of those who have one, and their sealing keys.
-
-    They are listed as NAME, NAME=KEY.pub or NAME.pub, by commas too.
-    """
+    """Participants of a list of NAME, NAME=KEY.pub or NAME.pub; their public and sealing keys."""
     signatures = pace.jobs.signatures
     names, keys, sealing_keys = [], {}, {}
     for part in filter(None, map(str.strip, ",".join(listed).split(","))):

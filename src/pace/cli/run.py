@@ -58,8 +58,6 @@ def run(
         pace run --model gat:heads=4 --hidden 32 --layers 3
         pace run --methods fedprox:mu=0.1,fedprox:mu=0.01,pace --lr 0.02
         pace run --methods pace,my_methods.ties:Ties:density=0.3
-        pace run --numbers int8
-        pace run --methods fedavg,pace --sealed
         pace run --track tensorboard=runs
         pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
@@ -85,13 +83,13 @@ def run(
     sized = pace.models.sized
     network = sized(MODELS.allow(model), loaded.graph.features, hidden, layers, loaded.classes)
     network = given.with_dropout(network, dropout)
+    runs = {n: pace.Federation(network, m, epochs=epochs) for n, m in chosen.items()}
+    alike = [runs[first] for first, *_ in pace.simulation.by_training(runs).values()]
     if where == "cpu":
-        runs = {n: pace.Federation(network, m, epochs=epochs) for n, m in chosen.items()}
-        alike = [runs[first] for first, *_ in pace.simulation.by_training(runs).values()]
         given.foretell(pace.forecast.forecast_run(loaded.graph, alike, len(chosen_seeds)))
     if out:  # before the work is done, and not after it
         (out / UNFINISHED).mkdir(parents=True, exist_ok=True)
-    steps = pace.simulation.progress_steps(len(graphs), network, chosen, chosen_seeds)
+    steps = len(chosen_seeds) * (len(graphs) * len(alike) + len(chosen))
     with console.progress(steps, "Training") as bar:
         result = pace.simulate(
             graphs,
@@ -153,9 +151,7 @@ def partition(
     loaded = pace.load(dataset)
     partition, own = partition or loaded.partition, len(loaded.names.clients)
     if partition == "column" and own and clients not in (None, own):
-        raise SettingError(
-            f"--clients is {clients}, but {dataset} names {own}: leave --clients out"
-        )
+        raise SettingError(f"--clients is {clients}, but {dataset} has {own}: leave --clients out")
     division = pace.divide(loaded, partition, 10 if clients is None else clients, data_seed)
     described = datasets.describe_clients(loaded, division)
     if out:
@@ -175,8 +171,7 @@ def partition(
     counted = console.many(len(described), "client")
     title = f"{loaded.title or loaded.name}, {division.partition}, {counted}"
     written = [f"Written: {path}" for path in (out, graphs) if path]
-    show = client_table(described, title, edges).show
-    console.answer(facts, show, *written, as_json=as_json)
+    console.answer(facts, client_table(described, title, edges).show, *written, as_json=as_json)
 
 
 def client_table(clients: Sequence[Mapping[str, Any]], name: str, edges: int) -> pace.reports.Table:

@@ -21,9 +21,7 @@ TOLD = (
     "the names of columns and classes, words that are in {} rows or more, how many values are missing, "
     "means and standard deviations to 6 digits (as good as sums). No row, no id, no edge."
 )
-DISCLOSED = (
-    "Who gets the job reads the names of columns, classes and categories, and pooled scales."
-)
+DISCLOSED = "Who gets the job reads names of columns, classes and categories, and pooled scales."
 
 graph = typer.Typer()
 codebook = typer.Typer()

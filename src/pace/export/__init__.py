@@ -119,8 +119,7 @@ def _onnx(program: torch.export.ExportedProgram, **facts: list[str]) -> bytes:
     assert exported is not None
     for key, names in facts.items():
         exported.model.metadata_props[key] = json.dumps(names)
-    content: bytes = exported.model_proto.SerializeToString()
-    return content
+    return bytes(exported.model_proto.SerializeToString())
 
 
 @contextmanager

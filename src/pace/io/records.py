@@ -26,7 +26,7 @@ OPTIONAL = {"optional": True}
 PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 UPDATE = "update PACE, pip install --upgrade pace-fgl"
 LONGEST = 80  # characters of a value in a message
-WIDTH, WRAPPED = 76, 90  # of a TOML list on one line, and of the lines of a longer one
+WIDTH = 76  # of a TOML list on one line; a longer one has a line for each item
 
 
 def record_key(name: str) -> dict[str, str]:
@@ -86,12 +86,7 @@ def _toml(value: Any, *, flat: bool = False) -> str:
     tables = bool(value) and all(isinstance(item, Mapping) for item in value)
     if flat or (not tables and sum(map(len, items)) + 2 * len(items) < WIDTH):
         return f"[{', '.join(items)}]"
-    rows = ["   "]
-    for number, item in enumerate(items):
-        if (tables and number) or (not tables and len(rows[-1]) + len(item) > WRAPPED):
-            rows.append("   ")
-        rows[-1] += f" {item},"
-    return "\n".join(["[", *rows, "]"])
+    return "\n".join(["[", *(f"    {item}," for item in items), "]"])
 
 
 @contextmanager

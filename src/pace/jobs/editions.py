@@ -83,8 +83,7 @@ class Edition:
     @property
     def digest(self) -> str:
         """Of the record; that of the first edition, which has none, is the job's."""
-        first = self.number == 1
-        return self.job if first else hashlib.sha256(encode_record(self)).hexdigest()
+        return self.job if self.number == 1 else hashlib.sha256(encode_record(self)).hexdigest()
 
     @property
     def new(self) -> list[str]:

@@ -124,8 +124,7 @@ class Job:
             "participants": {"minimum": self.minimum, "names": self.participants},
             **{key: value for key, value in extras.items() if value},
         }
-        plain: dict[str, Any] = records.plain_record(content)
-        return plain
+        return dict(records.plain_record(content))
 
     @cached_property
     def digest(self) -> str:
@@ -248,9 +247,7 @@ def _check(job: Job) -> None:
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
     if (layers := len(job.model.widths) - 1) > LAYERS:
-        raise SettingError(
-            f"the model has {layers} layers, expected at most {LAYERS}: use fewer layers"
-        )
+        raise SettingError(f"the model has {layers} layers, expected at most {LAYERS}: use fewer")
     shapes = job.model.shapes.values()
     if (side := max(min(shape) for shape in shapes if len(shape) > 1)) > SHORT_SIDE:
         raise SettingError(

@@ -134,8 +134,7 @@ class Journal:
     @contextmanager
     def working(cls, folder: Path, job: Job, patience: float = 0.0) -> Iterator[Journal]:
         """The same for one server at a time; it waits `patience` seconds for another to end."""
-        busy = f"another server is at work on {folder}"
-        with atomic.held(folder / ".lock", busy, patience):
+        with atomic.held(folder / ".lock", f"another server is at work on {folder}", patience):
             yield cls.open(folder, job)
 
     def accept(self, upload: Admitted, *, settled: bool = True) -> bool:

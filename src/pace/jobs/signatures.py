@@ -27,7 +27,6 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -193,10 +192,10 @@ def _statement(kind: str, job: str, name: str) -> bytes:
     return f"pace {kind}\n{job}\n{name}\n".encode()
 
 
-def sealing_secret(key: Key) -> X25519PrivateKey:
+def sealing_secret(key: Key) -> x25519.X25519PrivateKey:
     """The private half that goes with a signing key."""
     derived = _derived(key.private_bytes_raw(), salt=b"", info=f"pace {SEALING}".encode())
-    return X25519PrivateKey.from_private_bytes(derived)
+    return x25519.X25519PrivateKey.from_private_bytes(derived)
 
 
 def sealing_key(key: Key) -> str:
@@ -216,12 +215,14 @@ def sealing_key_bytes(public: str, signer: str) -> bytes:
 
 def ephemeral_seals(names: Sequence[str], salt: bytes) -> list[Seal]:
     """Masks of keys that are drawn here: for clients that are all in this process."""
-    secrets = {name: X25519PrivateKey.generate() for name in names}
+    secrets = {name: x25519.X25519PrivateKey.generate() for name in names}
     publics = {name: key.public_key().public_bytes_raw() for name, key in secrets.items()}
     return [masks(secrets[name], name, publics, salt) for name in names]
 
 
-def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], salt: bytes) -> Seal:
+def masks(
+    secret: x25519.X25519PrivateKey, name: str, publics: Mapping[str, bytes], salt: bytes
+) -> Seal:
     """Add the streams shared with those after `name` in the alphabet, take away the others'."""
 
     def sealed(numbers: Ring) -> Ring:

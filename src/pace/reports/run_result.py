@@ -54,13 +54,7 @@ class RunSettings:
     @property
     def shape(self) -> dict[str, Any]:
         """The shared model's fields: widths, dropout and the rest."""
-        model: dict[str, Any] = next(iter(self.setups.values()))["model"]
-        return model
-
-    @property
-    def gates(self) -> dict[str, str]:
-        """By method, what chose α."""
-        return {name: str(setup.get("gate", "its gate")) for name, setup in self.setups.items()}
+        return dict(next(iter(self.setups.values()))["model"])
 
     @property
     def numbers(self) -> str:
@@ -115,7 +109,8 @@ class RunResult:
 
     def table(self) -> Table:
         """Pooled test scores in percent, mean ± standard deviation over seeds."""
-        return run_views.score_table(self.summary, self.settings.title, self.settings.gates)
+        gates = {name: setup["gate"] for name, setup in self.settings.setups.items()}
+        return run_views.score_table(self.summary, self.settings.title, gates)
 
     def frame(self, by: str = "seed") -> pandas.DataFrame:
         """One tidy pandas table, a row for each method, reading and seed, or also each client.
@@ -175,8 +170,7 @@ class RunResult:
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it: settings, a result for each method and reading, then the trials."""
-        rows = map(plain_record, self.summary)
-        results = [row | row.pop("spreads") for row in rows]
+        results = [row | row.pop("spreads") for row in map(plain_record, self.summary)]
         trials = [trial.plain() for trial in self.trials]
         return {**plain_record(self.settings), "results": results, "trials": trials}
 

@@ -58,7 +58,7 @@ def score_table(results: Sequence[Summary], title: str, gates: Mapping[str, str]
     marks = {score: ranked([row.spreads[score].mean for row in rows]) for score in scores}
     values = []
     for line, row in enumerate(rows):
-        gate = gates.get(row.method, "its gate")
+        gate = gates[row.method]
         reading = READING.get(row.reading, GATES.get(gate, f"α by {gate}"))
         spreads = [(row.spreads[score], marks[score][line]) for score in scores]
         shown = (Value(percent(spread), spread.mean, mark) for spread, mark in spreads)
@@ -112,10 +112,7 @@ def bars(shares: Sequence[float]) -> str:
 
 
 def by_accuracy(run: RunResult) -> list[tuple[Summary, float, float]]:
-    """What receivers adopted of each method that exchanges anything, the most accurate first.
-
-    Beside it the accuracies of its Local and of what was adopted, in percent.
-    """
+    """What receivers adopted, the best first; each with Local's and its own accuracy in percent."""
     percents = {(r.method, r.reading): 100 * r.spreads["accuracy"].mean for r in run.summary}
     adopted = [row for row in run.summary if row.reading == "adopted"]
     rows = [(r, percents[r.method, "local"], percents[r.method, "adopted"]) for r in adopted]

@@ -110,7 +110,6 @@ class Table:
             return Value(f"{cell:,}", cell) if isinstance(cell, int) else cell
 
         columns = tuple(map(column, heads, range(len(heads))))
-
         values = tuple(tuple(map(value, row, columns)) for row in rows)
         return cls(title, columns, values, note, names, sums=sums)
 
@@ -201,8 +200,7 @@ def _widths(
         texts = [heads[index], *(row[index] for row in cells)]
         most.append(max(map(cell_len, texts)))
         longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
-        whole = column.numeric and not column.folds
-        least.append(most[-1] if whole else min(FOLDED, longest))
+        least.append(most[-1] if column.numeric and not column.folds else min(FOLDED, longest))
     return least, most
 
 

@@ -87,19 +87,17 @@ class Trial:
         return cls(**rest, counts=counts)
 
 
-def readings(method: str) -> list[str]:
-    """Local has one reading; every other method has its own local, its external and the adopted."""
-    return ["local"] if method == "local" else list(READINGS)
-
-
 def score_rows(
     trial: Trial, by: str = "seed", key: Mapping[str, Any] | None = None
 ) -> Iterator[Row]:
-    """A row for each reading, all clients' test nodes together, or for each reading and client."""
+    """A row for each reading, all clients' test nodes together, or for each reading and client.
+
+    Local has one reading; every other method has its own local, its external and the adopted.
+    """
     clients = range(len(trial.alphas))
     groups = [clients] if by == "seed" else [range(client, client + 1) for client in clients]
     fixed = {"local": [0.0] * len(clients), "external": [1.0] * len(clients)}
-    for reading, group in product(readings(trial.method), groups):
+    for reading, group in product(["local"] if trial.method == "local" else READINGS, groups):
         members = slice(group.start, group.stop)
         matrices = trial.counts[reading][members]
         counts, nodes = pooled(matrices), [int(matrix.sum()) for matrix in matrices]

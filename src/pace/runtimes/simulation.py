@@ -48,7 +48,7 @@ def simulate(
         seeds: how many of the paper's five seeds, or seeds.
         device: where clients train: `cpu`, `cuda`, or `auto`.
         command: what to note as the command that made the result.
-        progress: is told of each of `progress_steps(...)`.
+        progress: is told of each training of a client, and of each method that is done, by seed.
         checkpoints: a folder for models as they are trained; a run that was interrupted, called again
             with the same arguments, trains only what is missing. Delete it when the run is done.
         settings: of each `Federation`: `epochs`, `rate`, `decay`, `numbers`, `sealed`.
@@ -199,14 +199,6 @@ def run_trials(
                 trial.seconds["fit"] += seconds
                 yield trial
                 progress(f"seed {trial.seed}: {name} done")
-
-
-def progress_steps(
-    clients: int, model: Model, methods: Mapping[str, Method], seeds: Sequence[int]
-) -> int:
-    """How often `simulate` and `run_trials` report progress."""
-    groups = by_training({name: Federation(model, method) for name, method in methods.items()})
-    return len(seeds) * (clients * len(groups) + len(methods))
 
 
 def by_training(federations: Mapping[str, Federation]) -> dict[str, list[str]]:

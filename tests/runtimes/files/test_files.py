@@ -754,7 +754,7 @@ def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
         (["new", "a.pace", "--features", "4", "--classes", "2", "--seed", f"{2**70}"], "64 bits"),
         (
             ["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "4," * 99 + "4"],
-            "use fewer layers",
+            "use fewer",
         ),
         (["show", "x.pace"], "cannot read x.pace"),
         (["server", "merge", "x.pace", "--out", "o"], "cannot read x.pace"),

@@ -52,7 +52,7 @@ def test_every_trap_is_right_or_said(
         "decimal commas: ",
         "points between thousands, as the file has decimal commas elsewhere: thrombocytes",
         "No row, no id, no edge.",
-        "All who get the job read the names of columns, classes and categories",
+        "Who gets the job reads names of columns, classes and categories",
         "missing, filled with",
         "'Tagesklinik' is `other`",
         "new 60",

@@ -219,8 +219,7 @@ def _message(path: Path, job: Job | None) -> FileFacts:
         "signed_by": signatures.signer(content).hex() if signed else None,
     }
     details = {name: fact for name, fact in details.items() if fact is not None}
-    kind = "upload" if upload else "return"
-    return FileFacts(kind, version, sanity, details, _sizes(shapes))
+    return FileFacts("upload" if upload else "return", version, sanity, details, _sizes(shapes))
 
 
 def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:

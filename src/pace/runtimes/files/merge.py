@@ -15,7 +15,6 @@ from pace.protocol import Received, steps
 from pace.reports import Cell, Document, Section, Table, Text
 
 UNWEIGHED = "The job is sealed, or its method has no weights: no client's influence can be seen."
-CERTIFICATE_SUFFIX = ".certificate"
 REMAINS = [
     "The upload was deleted from the server's journal; its SHA-256, the time and the reason are kept. "
     "The returns of this edition are those of a merge that never saw it.",
@@ -191,7 +190,7 @@ def put_certificates(book: Journal, out: Path, key: signatures.Key | None) -> No
         }
         content = json.dumps(record, indent=1, sort_keys=True).encode() + b"\n"
         statement = {"kind": signatures.CERTIFICATE, "job": book.job.digest, "name": name}
-        _put(out / f"{name}{CERTIFICATE_SUFFIX}", signatures.sign(content, key, **statement))
+        _put(out / f"{name}.certificate", signatures.sign(content, key, **statement))
 
 
 def server_key(job: Job, path: Path | None) -> signatures.Key | None:

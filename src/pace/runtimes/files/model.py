@@ -104,8 +104,7 @@ class SiteModel:
 
     def evaluate(self, site: Site, mask: str) -> MaskScores:
         """Scores on the nodes of a mask, by what each node was used for when the model was made."""
-        roles = site.roles(self.members)
-        return evaluate_mask(self(site.graph), site, mask, roles, self.outcome)
+        return evaluate_mask(self(site.graph), site, mask, site.roles(self.members), self.outcome)
 
 
 def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> None:
@@ -175,8 +174,7 @@ def _local(values: Mapping[str, Tensor], job: Job, path: Path) -> Params:
     """Local's parameters: of the network, of a table of rows, or none where such a table brings them."""
     network, rows = layouts.local_layouts(job.federation)
     if rows and not set(network) & set(values):
-        brought = rows if set(rows) & set(values) else wire.Layout({})
-        return _parameters(values, path, brought)
+        return _parameters(values, path, rows if set(rows) & set(values) else wire.Layout({}))
     return _parameters(values, path, network)
 
 

@@ -35,8 +35,8 @@ BARS = (
     "A bar shows how often the model is right among nodes it is about so sure of, the line across it "
     "how sure it is of them on average, the number below how many they are. ECE: their mean distance."
 )
-MATRIX = "A row is a true class, a column what its nodes are called; outlined is right."
 MOST_CLASSES = 60  # whose confusion matrix is shown
+MATRIX = "A row is a true class, a column what its nodes are called; outlined is right."
 NONE = Value("–", mark="absent")
 
 

@@ -122,10 +122,7 @@ class Outcome:
 
 
 def baseline_logits(graph: Graph, classes: int) -> Tensor | None:
-    """Of logistic regression on the columns, its penalty chosen on the validation nodes.
-
-    None where there is nothing to learn from.
-    """
+    """Of a validated logistic regression on the columns; None where there is nothing to learn from."""
     if not graph.train.any():
         return None
     x, y = graph.x[graph.train], graph.y[graph.train]
