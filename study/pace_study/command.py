@@ -54,14 +54,14 @@ Parts = Annotated[
 ]
 Datasets = Annotated[
     str | None,
-    option("Only these datasets, separated by commas.", "NAMES", complete=one_of(*DATASETS)),
+    option("Only these datasets, separated by commas.", "NAMES", autocompletion=one_of(*DATASETS)),
 ]
 Methods = Annotated[
     str | None,
     option(
         "Only these methods, separated by commas.",
         "NAMES",
-        complete=one_of(*METHODS.groups, *METHODS),
+        autocompletion=one_of(*METHODS.groups, *METHODS),
     ),
 ]
 Clients = Annotated[int | None, option("Number of clients, instead of the parts' own.", "N")]

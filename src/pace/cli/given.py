@@ -17,18 +17,10 @@ from pace.errors import SettingError
 from pace.io import one_line, plugins, say
 from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS, Registry
 
-Complete = Callable[[str], list[str]]
 
-
-def option(
-    about: str,
-    metavar: str = "FILE",
-    *names: str,
-    complete: Complete | None = None,
-    **settings: Any,
-) -> Any:
+def option(about: str, metavar: str = "FILE", *names: str, **settings: Any) -> Any:
     """An option, what its help says, and the word for its value; a flag has none."""
-    settings |= {"help": about, "metavar": metavar or None, "autocompletion": complete}
+    settings |= {"help": about, "metavar": metavar or None}
     if metavar in ("COLUMN", "COLUMNS"):
         settings["callback"] = lambda name: name and one_line(name)
     return typer.Option(*names, **settings)
@@ -39,7 +31,7 @@ def argument(about: str, **settings: Any) -> Any:
     return typer.Argument(help=about, **settings)
 
 
-def one_of(*listed: str | Registry) -> Complete:
+def one_of(*listed: str | Registry) -> Callable[[str], list[str]]:
     """Complete the last word of a list; a registry asks what is installed only when needed."""
 
     def complete(incomplete: str) -> list[str]:
@@ -60,7 +52,7 @@ def allow(names: list[str] | None) -> list[str] | None:
 As_json = Annotated[bool, option("Print one JSON object.", "", "--json")]
 Job_file = Annotated[Path, argument("The job, as everybody has it.", metavar="JOB")]
 Sealed = Annotated[bool, option("The server sees sums over all clients only.", "", "--sealed")]
-Without_promise = Annotated[bool, option("Take a method without one.", "", "--without-promise")]
+Without_promise = Annotated[bool, option("Take a method that makes none.", "", "--without-promise")]
 Clients = Annotated[int, option("How many clients.", "N")]
 RANK = option("Rank of PACE's messages, or dense.", "N")
 Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]
@@ -77,25 +69,24 @@ Weight = Annotated[str | None, option("The edges' weights (default: the codebook
 Strangers = Annotated[str, option("Edges to nodes not in the table: refuse or drop.", "NAME")]
 Decimal = Annotated[str | None, option("Decimal comma or point, if it is unclear.", "NAME")]
 Directions = Annotated[str | None, option("Edges both ways, or keep (as they are).", "both|keep")]
-Dataset = Annotated[
-    str,
-    option("A dataset or .graph file.", "NAME", complete=one_of(DATASETS), callback=DATASETS.allow),
-]
+DATASET = {"autocompletion": one_of(DATASETS), "callback": DATASETS.allow}
+Dataset = Annotated[str, option("A dataset or .graph file.", "NAME", **DATASET)]
 PARTITION = "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's)."
 Partition = Annotated[
-    str | None, option(PARTITION, "NAME", complete=one_of(PARTITIONS), callback=PARTITIONS.allow)
+    str | None,
+    option(PARTITION, "NAME", autocompletion=one_of(PARTITIONS), callback=PARTITIONS.allow),
 ]
 MODEL = f"A model: {', '.join(MODELS)}; settings as in gat:heads=4."
-Model = Annotated[str, option(MODEL, "NAME", complete=one_of(MODELS))]
+Model = Annotated[str, option(MODEL, "NAME", autocompletion=one_of(MODELS))]
 METHOD = "The method (default: pace-full, sealed pace-full-sums; pace with --rank)."
-Method = Annotated[str | None, option(METHOD, "NAME", complete=one_of(METHODS))]
+Method = Annotated[str | None, option(METHOD, "NAME", autocompletion=one_of(METHODS))]
 Methods = Annotated[
     str,
     option(
         f"Methods, or the groups {', '.join(METHODS.groups)}; settings as in fedprox:mu=0.1, your "
         "own as package.module:Name. `pace methods` lists them.",
         "NAMES",
-        complete=one_of(*METHODS.groups, METHODS),
+        autocompletion=one_of(*METHODS.groups, METHODS),
     ),
 ]
 With = Annotated[Path | None, option("Your own .graph: edges may lead there.", "FILE", "--with")]

@@ -79,29 +79,25 @@ def ranked(means: Sequence[float]) -> list[str]:
     return [marks.get(text, "") for text in texts]
 
 
-def adoption_table(trials: Sequence[Trial], *, seconds: bool = False) -> Table:
-    """For each method that exchanges anything: alphas by client, bytes of a dense model's, seconds."""
-    rows, steps = [], list[Column]()
+def adoption_table(trials: Sequence[Trial]) -> Table:
+    """For each method that exchanges anything: alphas by client, bytes of a dense model's."""
+    rows = []
     for summary in summarise(trials):
         if summary.reading != "adopted":
             continue
         mean = {name: spread.mean for name, spread in summary.spreads.items()}
         own = [trial for trial in trials if trial.method == summary.method]
         sizes = (mean["upload"], mean["returned"])
-        row = [
+        values = [
             Value(summary.method, summary.method),
             Value(f"{mean['alpha']:.2f}", mean["alpha"], share=mean["alpha"]),
             Value(f"{100 * mean['kept_local']:.0f}%", mean["kept_local"]),
             Value(bars([fmean(of) for of in zip(*(trial.alphas for trial in own), strict=True)])),
             *(Value(f"{n:,.0f} B", n, below=f"{100 * n / mean['dense']:.1f}%") for n in sizes),
         ]
-        if seconds:
-            spent = {step: fmean(each.seconds[step] for each in own) for step in own[0].seconds}
-            steps = [Column(step, "Seconds a seed, all clients") for step in spent]
-            row += [Value(f"{value:.2f}", value) for value in spent.values()]
-        rows.append(row)
+        rows.append(values)
     heads = ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"]
-    return Table.of("What receivers adopted", [*heads, *steps], rows, words=0, folding=heads[3:])
+    return Table.of("What receivers adopted", heads, rows, words=0, folding=heads[3:])
 
 
 def bars(shares: Sequence[float]) -> str:
@@ -163,7 +159,6 @@ def run_document(run: RunResult) -> Document:
     charts = [_changes(run, row.method) for row, _, _ in by_accuracy(run)]
     folded = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
     clients: tuple[Block, ...] = (*charts[:1], *folded)
-    adoption = adoption_table(run.trials, seconds=True)
     return Document(
         f"PACE: {run.settings.title}",
         verdict(run) or "One upload, one return, Local always kept.",
@@ -171,7 +166,7 @@ def run_document(run: RunResult) -> Document:
         (
             Section("Scores", (replace(run.table(), title=SCORED),)),
             *([Section("Client by client", clients)] if clients else []),
-            Section("Adoption, bytes and time", (adoption,)),
+            Section("Adoption and bytes", (adoption_table(run.trials),)),
             Section("Command and versions", tuple(_provenance(run))),
         ),
     )
