@@ -29,18 +29,18 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_340,
+    "cli": 2_188,
     "datasets": 1_352,
-    "export": 140,
+    "export": 134,
     "gates": 460,
-    "io": 1_173,
-    "jobs": 1_891,
+    "io": 1_158,
+    "jobs": 1_838,
     "merging": 945,
     "methods": 1_115,
     "models": 2_250,
     "protocol": 1_708,
-    "reports": 1_145,
-    "runtimes": 3_270,
+    "reports": 1_112,
+    "runtimes": 3_227,
     "tables": 2_926,
     "training": 717,
 }
