@@ -17,7 +17,7 @@ from pace.io import atomic, untrusted
 from pace.jobs import UP, Job, signatures
 from pace.jobs import roll as rolls
 from pace.protocol import Adoption, steps
-from pace.reports import versions
+from pace.registry import installed
 from pace.runtimes.files import egress, sealed_jobs
 from pace.runtimes.files import model as models
 from pace.runtimes.files import outcome as outcomes
@@ -26,6 +26,7 @@ from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.policy import Policy
 from pace.runtimes.files.site import Members, Site
 
+LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
 APPEARED = "appeared while this ran, or is a link to nothing: move it, then run the command again"
 
 
@@ -297,7 +298,7 @@ def _adopted(
         rehearsed=outcomes.on_unseen(task.nll, adoption, graph) if rehearsed else {},
         drawn=site.drawn,
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions(),
+        versions=installed(LIBRARIES),
     )
     externals = adoption.model.externals
     return SiteModel(job, local, externals, outcome, kept.members, mapping=site.mapping)
