@@ -212,7 +212,7 @@ def verify_return(content: bytes, job: Job, name: str, number: int) -> bytes:
     verify = partial(signatures.verify, content, job.keys[SERVER], job=job.digest, name=name)
     if (kind := _signed_kind(verify, [expected, *others])) != expected:
         raise EditionError(
-            f"the return is of edition {others.index(kind) + 1}, its roll of edition {number}: get both again"
+            f"the return is of edition {others.index(kind) + 1}, its roll of edition {number}: get both"
         )
     return content[:-TRAILER]
 
