@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -215,7 +215,7 @@ def _environment() -> Environment:
     )
     environment.globals |= {"marks": MARKS, "verdicts": VERDICTS, "runs": head_groups}
     environment.globals |= {"axis": _axis, "short": _short}
-    environment.filters |= {
+    filters: dict[str, Callable[..., object]] = {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
         "json": json.dumps,
@@ -225,6 +225,7 @@ def _environment() -> Environment:
         "drawn": _drawn,
         "kind": lambda block: type(block).__name__,
     }
+    environment.filters |= filters
     environment.tests["section"] = lambda block: isinstance(block, Section)
     return environment
 
