@@ -72,9 +72,9 @@ def test_a_large_run_is_told_of_and_a_small_one_is_not(
     quiet = CliRunner().invoke(app, command)
     assert quiet.exit_code == 0
     assert "In memory" not in quiet.stderr
-    monkeypatch.setattr(forecast, "WORTH_TELLING", (0.0, 0.0))
+    monkeypatch.setattr(forecast, "LIBRARIES", 1.5e9)
     told = CliRunner().invoke(app, command)
-    assert "In memory: about 0.4 GB, about 0 s of one core." in told.stderr
+    assert "In memory: about 1.5 GB, about 0 s of one core." in told.stderr
     made = job()
     north, *_ = write_sites(tmp_path, made)
     files = ["--keep", str(north / "mine.local"), "--upload", str(tmp_path / "north.up"), "--yes"]
