@@ -29,12 +29,12 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_188,
+    "cli": 2_225,
     "datasets": 1_352,
     "export": 134,
     "gates": 460,
     "io": 1_158,
-    "jobs": 1_838,
+    "jobs": 1_868,
     "merging": 945,
     "methods": 1_115,
     "models": 2_250,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pace.cli.given import (
     As_json,
+    Data_root,
     Device,
     Epochs,
     Partition,
@@ -88,6 +89,7 @@ def reproduce(
     epochs: Epochs = None,
     jobs: Jobs = 1,
     device: Device = "auto",
+    data_root: Data_root = None,
     out: Out = Path("results"),
     stored: Stored = False,
     as_json: As_json = False,

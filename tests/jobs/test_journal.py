@@ -201,7 +201,7 @@ def test_a_second_server_is_told_that_another_is_at_work(tmp_path: Path) -> None
 @pytest.mark.fault(13, 27)
 def test_a_journal_belongs_to_one_job(tmp_path: Path) -> None:
     Journal.open(tmp_path, JOB)
-    with pytest.raises(OtherJobError, match="give each its own"):
+    with pytest.raises(OtherJobError, match="its own journal"):
         Journal.open(tmp_path, job(minimum=2))
 
 

@@ -41,13 +41,18 @@ def fit(
     mapping: given.Mapping = None,
     rows: Rows = None,
     key: Annotated[Path | None, option("Your private key, if the job has keys.")] = None,
-    policy: Annotated[Path | None, option("Your limits (default: your policy.toml).")] = None,
+    policy: Annotated[Path | None, option("The site's limits (default: policy.toml).")] = None,
     known: Annotated[Path | None, option("Keys of others that you got another way.")] = None,
     least_known: Annotated[int, option("How many of the others must be among them.", "N")] = 2,
     yes: Annotated[bool, option("Agree to what will leave the site.", "", "--yes")] = False,
-    overlapping: Annotated[bool, option("Let sealed jobs overlap.", "", "--overlapping")] = False,
+    overlapping: Annotated[
+        bool,
+        option("Agree to what this and earlier sealed jobs tell together.", "", "--overlapping"),
+    ] = False,
     edition: Edition_file = None,
-    editions: Annotated[bool, option("Sign for later editions too.", "", "--editions")] = False,
+    editions: Annotated[
+        bool, option("Sign that the upload may serve later editions too.", "", "--editions")
+    ] = False,
     without_promise: given.Without_promise = False,
     device: given.Device = "auto",
     allow: given.Allow = None,
@@ -218,7 +223,9 @@ def adopt(
     rows: Rows = None,
     nodes: Annotated[Path | None, option("New nodes to predict with it: a table.")] = None,
     edges: Annotated[Path | None, option("Their edges, also to those of the graph.")] = None,
-    without_roll: Annotated[bool, option("Adopt without a roll.", "", "--without-roll")] = False,
+    without_roll: Annotated[
+        bool, option("Adopt without knowing who was in.", "", "--without-roll")
+    ] = False,
     withdrawal: given.Withdrawals = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,

@@ -35,7 +35,7 @@ PANELS = {
     "Files and this machine": {
         "inspect": "Explain any file that PACE writes: kind, version, digest, tensors, bytes, sanity.",
         "doctor": "Look at this machine: versions, extras, GPUs, data found; try every step once.",
-        "graph": "Make a .graph file from your own tables.",
+        "graph": "Make a .graph file from your own tables, and look at one.",
         "rows": "Write a graph's nodes as rows in Parquet: all that pace-ridge reads of a graph.",
     },
 }

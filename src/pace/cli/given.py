@@ -3,6 +3,7 @@
 What needs torch is imported when a command asks for a meaning.
 """
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,10 +50,18 @@ def allow(names: list[str] | None) -> list[str] | None:
     return names
 
 
+def data_root(folder: Path | None) -> Path | None:
+    """Where this process and its children find the benchmarks."""
+    if folder:
+        os.environ["PACE_DATA"] = str(folder)
+    return folder
+
+
 As_json = Annotated[bool, option("Print one JSON object.", "", "--json")]
 Job_file = Annotated[Path, argument("The job, as everybody has it.", metavar="JOB")]
 Sealed = Annotated[bool, option("The server sees sums over all clients only.", "", "--sealed")]
-Without_promise = Annotated[bool, option("Take a method that makes none.", "", "--without-promise")]
+HARM = "Take a method that may harm its receivers."
+Without_promise = Annotated[bool, option(HARM, "", "--without-promise")]
 Clients = Annotated[int, option("How many clients.", "N")]
 RANK = option("Rank of PACE's messages, or dense.", "N")
 Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]
@@ -61,7 +70,9 @@ Epochs = Annotated[int | None, option("Training steps (default: the method's).",
 Rate = Annotated[float | None, option("Learning rate (default: the method's).", "X", "--lr")]
 Weight_decay = Annotated[float | None, option("Weight decay (default: the method's).", "X")]
 Dropout = Annotated[float | None, option("Dropout while training (default: 0.5).", "P")]
-Device = Annotated[Literal["auto", "cpu", "cuda"], option("Train on auto, cpu or cuda.", "NAME")]
+Device = Annotated[Literal["auto", "cpu", "cuda"], option("Where clients train.", "auto|cpu|cuda")]
+ROOT = "Folder of the benchmarks (default: $PACE_DATA, or the cache)."
+Data_root = Annotated[Path | None, option(ROOT, "FOLDER", callback=data_root)]
 NUMBERS = "Numbers on the wire (default: the method's): float32, float16 or int8."
 Numbers = Annotated[Literal["float32", "float16", "int8"] | None, option(NUMBERS, "NAME")]
 Id_column = Annotated[str | None, option("The column with ids, if not found.", "COLUMN", "--id")]
@@ -89,14 +100,16 @@ Methods = Annotated[
         autocompletion=one_of(*METHODS.groups, METHODS),
     ),
 ]
-With = Annotated[Path | None, option("Your own .graph: edges may lead there.", "FILE", "--with")]
+With = Annotated[
+    Path | None, option("Your earlier .graph; edges may lead there.", "FILE", "--with")
+]
 Mapping = Annotated[Path | None, option("How your columns are read (default: the model's).")]
 Replace = Annotated[bool, option("Replace existing files.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]
 Withdrawals = Annotated[list[Path] | None, option("A signed withdrawal to obey; repeat.")]
-Added = Annotated[list[str] | None, option("Who is new: NAME.pub, NAME=KEY.pub; repeat.", "KEYS")]
+Added = Annotated[list[str] | None, option("A newcomer: NAME.pub, NAME=KEY.pub; repeat.", "KEYS")]
 Removed = Annotated[list[str] | None, option("A participant to take off the list; repeat.", "NAME")]
 
 

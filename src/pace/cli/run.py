@@ -40,6 +40,7 @@ def run(
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
     device: given.Device = "auto",
+    data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
     track: Annotated[
         list[str] | None, option("Log for tensorboard=FOLDER or mlflow=FILE; repeat.", "NAME=WHERE")
@@ -136,6 +137,7 @@ def partition(
     partition: given.Partition = None,
     clients: Annotated[int | None, option("How many (default: 10, or the column's).", "N")] = None,
     data_seed: given.Data_seed = 2024,
+    data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write it for `run --partition-file`.")] = None,
     graphs: Annotated[Path | None, option("Write each client's .graph here.", "FOLDER")] = None,
     as_json: given.As_json = False,

@@ -295,6 +295,21 @@ def tell(imported: pace.tables.Imported, to: console.Console) -> None:
     to.print(*(f"Warning: {warning}" for warning in imported.warnings), style="yellow")
 
 
+@graph.command()
+def show(
+    graph: Annotated[str, argument("A .graph file, or a dataset.")],
+    data_root: given.Data_root = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Describe a graph: its sizes, classes, masks and clients.
+
+    Examples:
+        pace graph show mine.graph
+    """
+    facts = pace.datasets.describe_graph(pace.load(graph))
+    console.answer(facts, lambda: show_facts(graph, facts), as_json=as_json)
+
+
 def show_facts(title: str, facts: Mapping[str, object]) -> None:
     """Print facts for people, within 80 columns."""
     console.facts(title, {name: written(fact) for name, fact in facts.items()}, console.console())

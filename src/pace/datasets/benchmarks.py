@@ -208,8 +208,7 @@ def data_root(given: str | Path | None = None) -> Path:
         return cache_folder()
     root = Path(chosen).expanduser()
     if not root.is_dir():
-        option = "root" if given else "PACE_DATA"
-        raise SettingError(f"{option} is {root}, not a folder: name that of the benchmarks")
+        raise SettingError(f"PACE_DATA is {root}, not a folder: name that of the benchmarks")
     return root
 
 
@@ -247,7 +246,7 @@ def download(known: Benchmark, root: Path) -> Path:
         raise SettingError(
             f"{known.title} is not in {root} and was not downloaded ({error}): put "
             f"{', '.join(known.files)} into {root / known.home}, or name the folder that has them "
-            "with PACE_DATA"
+            "with --data-root or PACE_DATA"
         ) from error
     return folder
 

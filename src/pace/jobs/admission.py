@@ -9,7 +9,7 @@ from pace.errors import ParticipantError, SignatureError, SizeError, WithdrawnEr
 from pace.jobs import signatures
 from pace.jobs.editions import check_upload_signature, current_edition
 from pace.jobs.job import Job, is_name
-from pace.protocol import layouts, steps, wire
+from pace.protocol import Federation, layouts, steps, wire
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,10 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
             for left, leaver in current_edition(job).left.items():
                 if signatures.fingerprint(leaver.key) == key:
                     raise WithdrawnError(f"{left!r} left with edition {leaver.edition}")
-            raise SignatureError(f"the upload is signed by key {key.hex()}, not one of the job's")
+            raise SignatureError(
+                f"the upload is signed by key {key.hex()}, which the job does not list: sign it with "
+                "the key the job was made with"
+            )
         name = names[key]
         check_upload_signature(*evidence_of(content), job, name)
     elif job.participants and name not in job.participants:
@@ -48,7 +51,9 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
     return Admitted(name, content)
 
 
-def exact_size(job: Job, layout: Callable[..., wire.Layout] = layouts.upload_layout) -> int:
+def exact_size(
+    job: Job, layout: Callable[[Federation], wire.Layout] = layouts.upload_layout
+) -> int:
     """The bytes of every upload of a job, or of every return, with its signature."""
     return layout(job.federation).size + signatures.TRAILER * job.signed
 

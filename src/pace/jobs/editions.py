@@ -128,7 +128,8 @@ def check_editions(job: Job) -> None:
         raise SettingError(SEALED)
     if not job.signed:
         raise SettingError(
-            "editions are signed, and this job has no keys: make one with NAME=NAME.pub and --server-key"
+            "editions and withdrawals are signed, and this job has no keys: make a job with "
+            "--participant NAME=NAME.pub and --server-key"
         )
 
 
@@ -142,7 +143,8 @@ def check_edition(edition: Edition, job: Job) -> Job:
     told = [*edition.history, edition.digest]
     if told[: len(earlier)] != earlier[: len(told)]:
         raise EditionError(
-            f"the server tells of another edition {len(earlier)} than this site knows: ask the others"
+            f"the server tells of another edition {len(earlier)} than this site knows: compare both "
+            "with the other sites"
         )
     return enrol(job, edition)
 

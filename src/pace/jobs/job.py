@@ -269,10 +269,14 @@ def _check(job: Job) -> None:
 def _check_sealing(job: Job) -> None:
     check_sealable(job._open.method, job.method, len(job.participants))
     if not job.keys:
-        raise SettingError("a sealed job needs keys: give NAME=NAME.pub for each, and --server-key")
+        raise SettingError(
+            "a sealed job needs keys, so that everybody knows whom the masks are shared with: give "
+            "NAME=NAME.pub for each participant, and --server-key"
+        )
     if job.minimum != len(job.participants):
         raise SettingError(
-            f"the minimum is {job.minimum}, and a sealed job needs all {len(job.participants)} uploads"
+            f"the minimum is {job.minimum}, and a sealed job needs all {len(job.participants)} uploads: "
+            "their masks cancel together or not at all"
         )
     if set(job.sealing) != set(job.participants):
         raise SettingError("in a sealed job every participant has a sealing key, and no one else")
@@ -285,7 +289,8 @@ def write_job(path: Path, job: Job) -> None:
     content = render_job(job).encode()
     if len(content) > LARGEST_FILE:
         raise SettingError(
-            f"the job has {len(content):,} bytes, expected at most {LARGEST_FILE:,}: name fewer features"
+            f"the job would have {len(content):,} bytes, expected at most {LARGEST_FILE:,}: make it "
+            "without the names of features"
         )
     if not atomic.create(path, content):
         raise FileError(f"{path} already exists: choose another name or move it")

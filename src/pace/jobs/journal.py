@@ -81,7 +81,8 @@ class Journal:
             found = read_job(folder / "job.pace")
             if found.digest != job.digest:
                 raise errors.OtherJobError(
-                    f"{folder} is the journal of another job, {found.digest[:16]}: give each its own"
+                    f"{folder} is the journal of job {found.digest[:16]}, this is "
+                    f"{job.digest[:16]}: give each job its own journal"
                 )
         job = newest_job(folder, job)
         book = cls(folder, job)
@@ -134,7 +135,8 @@ class Journal:
     @contextmanager
     def working(cls, folder: Path, job: Job, patience: float = 0.0) -> Iterator[Journal]:
         """The same for one server at a time; it waits `patience` seconds for another to end."""
-        with atomic.held(folder / ".lock", f"another server is at work on {folder}", patience):
+        busy = f"another server is at work on {folder}"
+        with atomic.held(folder / ".lock", busy, patience):
             yield cls.open(folder, job)
 
     def accept(self, upload: Admitted, *, settled: bool = True) -> bool:
@@ -146,7 +148,8 @@ class Journal:
         decided = self.decision()
         if decided is not None and upload.name not in decided:
             raise errors.LateError(
-                f"the job was closed with {len(decided)} uploads before {upload.name!r} came"
+                f"the job was closed with {len(decided)} uploads before {upload.name!r} came: "
+                "the returns are made and stay as they are"
             )
         self.admitted[upload.name] = sha256
         first = sha256 if decided is None else decided[upload.name]
@@ -160,7 +163,8 @@ class Journal:
             first = hashlib.sha256(stored).hexdigest()
         if first != sha256:
             raise errors.SecondUploadError(
-                f"{upload.name!r} sent upload {first[:16]} before {sha256[:16]}: the first one counts"
+                f"{upload.name!r} sent upload {first[:16]} before, this is {sha256[:16]}: the first "
+                "one counts"
             )
         return False
 

