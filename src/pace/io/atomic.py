@@ -7,12 +7,12 @@ import fcntl
 import glob
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from errno import EEXIST
 from pathlib import Path
+from secrets import token_hex
 from typing import IO
 
 from pace.errors import BusyError
@@ -73,10 +73,10 @@ def new_folder(path: Path, *, private: bool = False, aside: Path | None = None) 
     with _named(path):
         if aside is None and path.exists():
             raise FileExistsError(EEXIST, "it already exists: choose another, or move it")
-        staged = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
+        staged = _part(path)
+        staged.mkdir(0o700 if private else 0o777)
         try:
             yield staged
-            os.chmod(staged, 0o700 if private else 0o777 & ~_umask())
             if aside is not None:
                 os.rename(path, aside)
             os.rename(staged, path)
@@ -167,18 +167,23 @@ def _locked(path: Path, busy: str, until: float) -> int:
 
 
 @contextmanager
-def _beside(path: Path, private: bool) -> Iterator[tuple[IO[bytes], str]]:
+def _beside(path: Path, private: bool) -> Iterator[tuple[IO[bytes], Path]]:
     """A new file beside `path` and its name; it is removed if it is left there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
+        part = _part(path)
+        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        handle = os.open(part, new, 0o600 if private else 0o666)
         try:
             with os.fdopen(handle, "wb") as file:
-                os.chmod(name, 0o600 if private else 0o666 & ~_umask())
-                yield file, name
+                yield file, part
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
+            part.unlink(missing_ok=True)
+
+
+def _part(path: Path) -> Path:
+    """A new name beside `path`, which nothing else has."""
+    return path.parent / f".{path.name}.{token_hex(4)}{PART}"
 
 
 @contextmanager
@@ -189,10 +194,3 @@ def _named(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = str(path)
         raise
-
-
-def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
