@@ -13,7 +13,6 @@ from pace.datasets import DATA_SEED
 from pace.io import atomic
 from pace.reports import (
     Block,
-    Choice,
     Code,
     Document,
     Drilldown,
@@ -23,6 +22,7 @@ from pace.reports import (
     Findings,
     Fold,
     Section,
+    Table,
     Text,
     render_page,
 )
@@ -179,7 +179,7 @@ def _receivers(scores: pd.DataFrame, datasets: Sequence[str]) -> Drilldown:
         dict(iter(of_rows(here, [replace(PACE, reading=reading)]).groupby(SETTING)))
         for reading in ("local", PACE.reading)
     )
-    choices = []
+    choices: dict[tuple[str, ...], Table] = {}
     for place in sorted(pace, key=lambda p: (datasets.index(p[0]), p[1] != "louvain", *p[1:])):
         hits, nodes = (np.stack(local[place][name].to_list()) for name in ("hits", "nodes"))
         gain, alpha = (
@@ -191,9 +191,9 @@ def _receivers(scores: pd.DataFrame, datasets: Sequence[str]) -> Drilldown:
         frame["receiver"] = [f"Receiver {number}" for number in frame.index]
         dataset, partition, clients = title(place[0]), place[1], str(place[2])
         caption = f"{dataset}, {partition}, C = {clients}: each receiver, mean over seeds"
-        table = tables.frame_table(caption, frame, RECEIVER, words=0)
-        choices.append(Choice((dataset, partition, clients), table))
-    return Drilldown(("Dataset", "Partition", "Clients (C)"), tuple(choices))
+        key = (dataset, partition, clients)
+        choices[key] = tables.frame_table(caption, frame, RECEIVER, words=0)
+    return Drilldown(("Dataset", "Partition", "Clients (C)"), choices)
 
 
 def _beyond(study: beyond.Beyond) -> Iterable[Section]:
@@ -212,11 +212,11 @@ def _field(found: Outcome) -> Iterable[Section]:
     if "field" not in found.draws:
         return
     settings, core = found.draws["field"]
-    choices = []
+    choices: dict[tuple[str, ...], Table] = {}
     for (dataset, partition, clients), rows in settings.groupby(SETTING, sort=False):
         table = tables.frame_table(rows.setting.iloc[0], rows, field.SETTING_LINE[1:], words=2)
-        choices.append(Choice((partition, title(dataset), str(clients)), table))
-    drilldown = Drilldown(("Partition", "Graph", "Clients"), tuple(choices))
+        choices[partition, title(dataset), str(clients)] = table
+    drilldown = Drilldown(("Partition", "Graph", "Clients"), choices)
     summary = field.summary_table(settings, core)
     shown = [summary] if summary.rows else []
     yield Section("The field in one table", (Text(FIELD), Code(COMMAND), *shown, drilldown))

@@ -15,7 +15,6 @@ from pace.methods import make
 from pace.models.networks import GCN
 from pace.reports import (
     Beside,
-    Choice,
     Code,
     Column,
     Confusion,
@@ -95,7 +94,7 @@ def everything(text: str) -> Document:
         table,
         Figure(text, text, png(2, 2)),
         Fold(text, (Text(text),)),
-        Drilldown((text,), (Choice((text,), table),)),
+        Drilldown((text,), {(text,): table}),
         Beside((Confusion(text, (text, text), ((3, 0), (1, 2))),)),
         Reliability(text, (Bin(0, 0, 0.2), Bin(12_346, 6_173, 0.7))),
         Changes(text, (Change(text, 0.4, 0.7, 0.5),), text),

@@ -4,7 +4,6 @@ from pace.reports import run_views
 from pace.reports.document import (
     Beside,
     Block,
-    Choice,
     Code,
     Confusion,
     Document,

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -122,18 +122,11 @@ class Beside(NamedTuple):
     blocks: tuple[Block, ...]
 
 
-class Choice(NamedTuple):
-    """One table of a drill-down, by its keys."""
-
-    keys: tuple[str, ...]
-    table: Table
-
-
 class Drilldown(NamedTuple):
     """Tables to choose from by keys; `labels` are what the keys are called."""
 
     labels: tuple[str, ...]
-    choices: tuple[Choice, ...]
+    tables: Mapping[tuple[str, ...], Table]
 
 
 class Section(NamedTuple):
@@ -193,19 +186,13 @@ def render_page(document: Document) -> str:
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
-    template = _environment().get_template("page.html.jinja")
+    template = environment().get_template("page.html.jinja")
     return template.render(document=document, style=style, script=script, policy=policy)
 
 
-def render_table(table: Table) -> str:
-    """The figure of one table, as it is on a page."""
-    macros = _environment().get_template("table.html.jinja").module
-    return str(macros.table(table))  # type: ignore[attr-defined]
-
-
 @cache
-def _environment() -> Environment:
-    """All text is escaped; a name that the template misspells is an error."""
+def environment() -> Environment:
+    """The templates. All text is escaped; a name that the template misspells is an error."""
     environment = Environment(
         loader=PackageLoader("pace", "reports"),
         autoescape=True,

@@ -11,7 +11,7 @@ from pace.errors import SettingError
 from pace.io import many, shown, written
 from pace.reports import document as page
 from pace.reports.document import Block, Document, Fold, Section
-from pace.reports.table import Column, Table, Value
+from pace.reports.table import Cell, Column, Table, Value
 from pace.reports.trial import Spread, Summary, Trial, summarise
 from pace.task import SCORES, accuracy
 
@@ -34,7 +34,6 @@ NOTE = (
     "alike have one local model, shown once."
 )
 SCORED = "Scores in percent, on the test nodes of all clients together"
-NAMES = (Column("Method", numeric=False), Column("Reading", numeric=False))
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
 
@@ -56,14 +55,15 @@ def score_table(results: Sequence[Summary], title: str, gates: Mapping[str, str]
     rows = distinct(results)
     scores = SCORE | (BINARY if all("roc_auc" in row.spreads for row in rows) else {})
     marks = {score: ranked([row.spreads[score].mean for row in rows]) for score in scores}
-    values = []
+    lines: list[list[Cell]] = []
     for line, row in enumerate(rows):
         gate = gates[row.method]
         reading = READING.get(row.reading, GATES.get(gate, f"α by {gate}"))
         spreads = [(row.spreads[score], marks[score][line]) for score in scores]
         shown = (Value(percent(spread), spread.mean, mark) for spread, mark in spreads)
-        values.append((Value(row.method, row.method), Value(reading, reading), *shown))
-    return Table(title, (*NAMES, *map(Column, scores.values())), tuple(values), NOTE, names=2)
+        lines.append([row.method, reading, *shown])
+    heads = ["Method", "Reading", *scores.values()]
+    return Table.of(title, heads, lines, note=NOTE, names=2, words=0)
 
 
 def percent(spread: Spread) -> str:
@@ -88,16 +88,17 @@ def adoption_table(trials: Sequence[Trial]) -> Table:
         mean = {name: spread.mean for name, spread in summary.spreads.items()}
         own = [trial for trial in trials if trial.method == summary.method]
         sizes = (mean["upload"], mean["returned"])
-        values = [
-            Value(summary.method, summary.method),
+        values: list[Cell] = [
+            summary.method,
             Value(f"{mean['alpha']:.2f}", mean["alpha"], share=mean["alpha"]),
             Value(f"{100 * mean['kept_local']:.0f}%", mean["kept_local"]),
             Value(bars([fmean(of) for of in zip(*(trial.alphas for trial in own), strict=True)])),
             *(Value(f"{n:,.0f} B", n, below=f"{100 * n / mean['dense']:.1f}%") for n in sizes),
         ]
         rows.append(values)
-    heads = ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"]
-    return Table.of("What receivers adopted", heads, rows, words=0, folding=heads[3:])
+    heads: list[str | Column] = ["Method", "Mean α", "α = 0"]
+    heads += [Column(head, folds=True) for head in ("By client", "Upload", "Return")]
+    return Table.of("What receivers adopted", heads, rows, words=0)
 
 
 def bars(shares: Sequence[float]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -89,20 +89,18 @@ class Table:
         note: str = "",
         names: int = 1,
         words: int = 1,
-        folding: Collection[str] = (),
         sums: int = 0,
     ) -> Table:
         """A table of text: the first `names` and last `words` columns hold words, others numbers.
 
         A page sorts words by themselves, whole numbers by their value, and other cells as they say.
-        Numbers in columns whose head is in `folding` may break in a narrow terminal.
         """
         last = len(heads) - words
 
         def column(head: str | Column, index: int) -> Column:
             if isinstance(head, Column):
                 return head
-            return Column(head, numeric=names <= index < last, folds=head in folding)
+            return Column(head, numeric=names <= index < last)
 
         def value(cell: Cell, column: Column) -> Value:
             if isinstance(cell, str):
@@ -176,9 +174,9 @@ class Table:
 
     def html(self) -> str:
         """A figure with the table, as pages have it; notebooks show it."""
-        from pace.reports.document import render_table
+        from pace.reports.document import environment
 
-        return render_table(self)
+        return str(environment().get_template("table.html.jinja").module.table(self))  # type: ignore[attr-defined]
 
     _repr_html_ = html
 
