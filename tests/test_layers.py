@@ -49,7 +49,7 @@ MOST_LINES = {
 ONLY_IN = {
     "sknetwork": {"datasets/partition.py"},
     "pymetis": {"datasets/partition.py"},
-    "matplotlib": {"reports/run_views.py", "reports/run_result.py"},
+    "matplotlib": {"reports/run_result.py"},
     "pyarrow": {"tables/table.py"},
     "cryptography": {"jobs/signatures.py"},
     "pandas": {"reports/trial.py", "reports/run_result.py", "tables/streamed.py"},

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pace.errors import SettingError
-from pace.reports import KEY, SIZES, STEPS, RunResult, Trial, run_views, score_rows
+from pace.reports import KEY, SIZES, STEPS, RunResult, Trial, distinct, score_rows
 from pace.task import SCORES
 
 FAMILIES = {
@@ -45,7 +45,7 @@ def tracked(run: RunResult) -> Iterator[Tracked]:
     """Every method and reading of a run; models that several methods share come once."""
     rows = [(trial, row) for key, trial in run.keyed() for row in score_rows(trial, key=key)]
     names = {n: f"{family}/{n}" for family, members in FAMILIES.items() for n in members}
-    for scores in run_views.distinct(run.summary):
+    for scores in distinct(run.summary):
         own = (scores.method, scores.reading)
         chosen = [pair for pair in rows if (pair[1]["method"], pair[1]["reading"]) == own]
         first = {name: chosen[0][1][name] for name in (*KEY, "reading") if name != "seed"}

@@ -33,8 +33,7 @@ from pace.reports import (
     render_page,
 )
 from pace.reports.document import Change, Changes
-from pace.reports.run_result import RunResult
-from pace.reports.run_views import ranked, run_document, verdict
+from pace.reports.run_result import RunResult, ranked, run_document, verdict
 from pace.reports.trial import Trial
 from pace.runtimes.simulation import simulate
 from pace.task import Bin, accuracy

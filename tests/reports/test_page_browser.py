@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from pace.methods import make
 from pace.reports import Document, Figure, Section
 from pace.reports import render_page as render
-from pace.reports.run_views import run_document
+from pace.reports.run_result import run_document
 from pace.runtimes.simulation import simulate
 from pace_study.page import write_study_page
 from tests.browser import needs_chromium

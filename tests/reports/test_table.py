@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from rich.console import Console
 
-from pace.reports.run_views import adoption_table, score_table
+from pace.reports.run_result import adoption_table, score_table
 from pace.reports.table import Column, Table, Value
 from pace.reports.trial import Spread, Summary, Trial
 

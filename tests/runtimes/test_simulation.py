@@ -14,7 +14,7 @@ from pace.models.networks import GCN
 from pace.params import size
 from pace.protocol import steps
 from pace.protocol.federation import Federation
-from pace.reports.run_views import bars, score_table
+from pace.reports.run_result import bars, score_table
 from pace.reports.trial import summarise
 from pace.runtimes.simulation import by_training, run_trials
 from pace.task import accuracy, pooled

@@ -185,7 +185,7 @@ def client_table(clients: Sequence[Mapping[str, Any]], name: str, edges: int) ->
     rows = []
     for client in (*clients, total):
         shares = [count / max([1, *client["labels"]]) for count in client["labels"]]
-        bars = pace.reports.run_views.bars(shares)
+        bars = pace.reports.bars(shares)
         rows.append([client["name"], *(str(client[name]) for name in counted), bars])
     heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
     return pace.reports.Table.of(name, heads, rows, sums=1)

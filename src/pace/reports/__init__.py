@@ -1,6 +1,5 @@
 """What people look at: one table, pages, and a run as data."""
 
-from pace.reports import run_views
 from pace.reports.document import (
     Beside,
     Block,
@@ -18,6 +17,6 @@ from pace.reports.document import (
     Text,
     render_page,
 )
-from pace.reports.run_result import NAME, RunResult, RunSettings, versions
+from pace.reports.run_result import NAME, RunResult, RunSettings, bars, distinct, versions
 from pace.reports.table import Cell, Column, Table, Value
 from pace.reports.trial import KEY, READINGS, SIZES, STEPS, Row, Trial, score_rows, tidy_frame
