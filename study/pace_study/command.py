@@ -30,25 +30,6 @@ PARTS = (  # a test compares them with the study's; to complete a name must not 
     "field-dirichlet-0.1", "field-dirichlet-0.05", "field-more-labels", "all",
 )  # fmt: skip
 
-EXAMPLES = """
-Examples:
-
-  pace reproduce main --datasets cora,citeseer --seeds 2 --out results/
-
-  pace reproduce all --jobs 2 --out results/
-
-  pace reproduce masks --datasets cora --out results/
-
-  pace reproduce models --jobs 16 --out results/
-
-  pace reproduce field --datasets cora --out results/
-
-  pace reproduce field --partition metis --clients 5 --datasets cora,my.graph --out results/
-
-  pace reproduce --stored --out results/
-"""
-
-
 SOME = "Parts of the study (main if none is named)"
 Parts = Annotated[
     list[str] | None, argument(f"{SOME}: {', '.join(PARTS)}.", autocompletion=one_of(*PARTS))
@@ -94,7 +75,16 @@ def reproduce(
     stored: Stored = False,
     as_json: As_json = False,
 ) -> None:
-    """Compute the study's missing cells, then its tables and figures beside the published numbers."""
+    """Compute the study's missing cells, then its tables and figures beside the published numbers.
+
+    pace reproduce main --datasets cora,citeseer --seeds 2 --out results/
+    pace reproduce all --jobs 2 --out results/
+    pace reproduce masks --datasets cora --out results/
+    pace reproduce models --jobs 16 --out results/
+    pace reproduce field --datasets cora --out results/
+    pace reproduce field --partition metis --clients 5 --datasets cora,my.graph --out results/
+    pace reproduce --stored --out results/
+    """
     from pace.cli import given
     from pace.io import terminal as console
     from pace_study import run

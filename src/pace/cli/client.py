@@ -68,13 +68,12 @@ def fit(
     is first made of these tables, by the job's codebook. With `--rows`, for jobs of pace-ridge
     and its kind, rows that a warehouse computed are read in one pass, however many there are.
 
-    Examples:
-        pace client fit job.pace mine.graph --keep mine.local --upload mine.up
-        pace client fit job.pace mine.graph --nodes patients.csv --edges links.csv
-        --keep mine.local --upload mine.up
-        pace client fit job.pace --rows mine.rows --keep mine.local --upload mine.up
-        pace client fit job.pace mine.graph --keep mine.local --upload mine.up
-        --key mine.key --edition job.2.edition --editions
+    pace client fit job.pace mine.graph --keep mine.local --upload mine.up
+    pace client fit job.pace mine.graph --nodes patients.csv --edges links.csv
+    --keep mine.local --upload mine.up
+    pace client fit job.pace --rows mine.rows --keep mine.local --upload mine.up
+    pace client fit job.pace mine.graph --keep mine.local --upload mine.up
+    --key mine.key --edition job.2.edition --editions
     """
     limits = limits_of(policy, agreed=yes)
     inputs = {"the job": job_file, "the graph": graph, "--rows": rows, "--key": key}
@@ -197,9 +196,8 @@ def audit(
 ) -> None:
     """Verify the log of decisions on what left the site: every line holds the hash of the one before.
 
-    Examples:
-        pace client audit
-        pace client audit --head 9f2c4e...
+    pace client audit
+    pace client audit --head 9f2c4e...
     """
     path = log or pace.files.log_file()
     if not path.exists():
@@ -237,11 +235,9 @@ def adopt(
     The return of a later edition takes the place of the model, which is kept beside it. New nodes of
     `--nodes` and `--edges` are predicted at once, as `pace client predict` does, beside the model.
 
-    Examples:
-        pace client adopt job.pace mine.graph --kept mine.local --return mine.down
-        --out mine.model
-        pace client adopt job.pace mine.graph --kept mine.local --return mine.down
-        --out mine.model --nodes new.csv --edges new_links.csv
+    pace client adopt job.pace mine.graph --kept mine.local --return mine.down --out mine.model
+    pace client adopt job.pace mine.graph --kept mine.local --return mine.down
+    --out mine.model --nodes new.csv --edges new_links.csv
     """
     job, predictions = pace.jobs.read_job(job_file), out.parent / f"{out.stem}.predictions.csv"
     roll, layout = returned.with_suffix(pace.jobs.ROLL_SUFFIX), pace.protocol.layouts.return_layout
@@ -303,8 +299,7 @@ def withdraw_upload(
 
     Send the file to the server and, so that they notice if it is ignored, to the other sites.
 
-    Example:
-        pace client withdraw job.pace --kept mine.local --key mine.key --reason "data recalled"
+    pace client withdraw job.pace --kept mine.local --key mine.key --reason "data recalled"
     """
     path, job = out or kept.with_suffix(pace.jobs.WITHDRAWAL_SUFFIX), job_in(job_file, edition)
     name, upload = pace.files.withdraw_files(job, kept, path, key=key, reason=reason)
@@ -366,11 +361,10 @@ def predict(
     the model was trained on (train), validated by (val) and has never seen (new), whatever their order.
     New nodes that are linked to old ones are predicted best beside them: `--with` names your graph.
 
-    Examples:
-        pace client predict mine.model mine.graph --out predictions.csv
-        pace client predict mine.model --rows mine.rows --out predictions.parquet
-        pace client predict mine.model --nodes new.csv --edges new_links.csv
-        --with mine.graph --out predictions.csv
+    pace client predict mine.model mine.graph --out predictions.csv
+    pace client predict mine.model --rows mine.rows --out predictions.parquet
+    pace client predict mine.model --nodes new.csv --edges new_links.csv
+    --with mine.graph --out predictions.csv
     """
     given.one_thread()
     adopted, imported = pace.files.read_model(model), None
@@ -441,9 +435,8 @@ def evaluate(
     The model remembers by id whom it was trained on: `test` are nodes that it was not, also in a table
     that was exported again in another order.
 
-    Examples:
-        pace client evaluate mine.model mine.graph
-        pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
+    pace client evaluate mine.model mine.graph
+    pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
     named = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
     given.one_thread()

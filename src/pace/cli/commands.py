@@ -86,8 +86,7 @@ def click_command(name: str, source: Any) -> Any:
     if not isinstance(source, typer.Typer):
         function, make = source, typer.main.get_command
         source = typer.Typer(add_completion=False)
-        epilog = getattr(import_module(function.__module__), "EXAMPLES", None)
-        source.command(name, epilog=epilog)(function)
+        source.command(name)(function)
     source.rich_markup_mode = None
     source.info.cls, source.info.help = manual.Group, OURS.get(name)
     for registered in source.registered_commands:

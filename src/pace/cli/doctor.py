@@ -40,9 +40,8 @@ class Finding:
 def doctor(as_json: As_json = False) -> None:
     """Look at this machine: versions, extras, GPUs, data found; try every step once.
 
-    Examples:
-        pace doctor
-        pace doctor --json
+    pace doctor
+    pace doctor --json
 
     It exits with 1 if something that is needed is broken; what is optional may be missing.
     """

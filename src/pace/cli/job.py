@@ -52,14 +52,13 @@ def new(
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on.
 
-    Examples:
-        pace new job.pace --like mine.graph --participant north,south,west
-        pace new job.pace --codebook codebook.toml --participant north,south,west
-        pace new job.pace --codebook received/
-        pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
-        pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
-        --server-key server.pub --sealed
-        pace new next.pace --from job.pace --add east.pub --remove south
+    pace new job.pace --like mine.graph --participant north,south,west
+    pace new job.pace --codebook codebook.toml --participant north,south,west
+    pace new job.pace --codebook received/
+    pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
+    pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
+    --server-key server.pub --sealed
+    pace new next.pace --from job.pace --add east.pub --remove south
     """
     jobs = pace.jobs
     if job.suffix != jobs.JOB_SUFFIX:
@@ -113,9 +112,8 @@ def show(
 ) -> None:
     """Say in words what a job asks of those who take part.
 
-    Examples:
-        pace show job.pace
-        pace show job.pace --json
+    pace show job.pace
+    pace show job.pace --json
     """
     read = pace.jobs.read_job(job)
     console.answer(lambda: pace.jobs.explain.plain_job(read), lambda: tell(read), as_json=as_json)
@@ -128,8 +126,7 @@ def new_keys(
 ) -> None:
     """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub.
 
-    Example:
-        pace keys new north
+    pace keys new north
 
     It writes north.key and north.pub. Send north.pub to the maker of the job; north.key never leaves
     this machine.
@@ -162,9 +159,8 @@ def export(
     The folder needs no PACE: torch alone, or an ONNX runtime. Features go in as the job has them;
     with a codebook, `pace graph import --job` makes them from tables.
 
-    Examples:
-        pace export mine.model --to torch --out mine_torch
-        pace export mine.model --to onnx --out mine_onnx --graph mine.graph
+    pace export mine.model --to torch --out mine_torch
+    pace export mine.model --to onnx --out mine_onnx --graph mine.graph
     """
     if to == "onnx":
         given.need("--to onnx", "pace-fgl[export]", "onnxscript")
@@ -183,9 +179,8 @@ def inspect(
 ) -> None:
     """Explain any file that PACE writes: kind, version, digest, tensors, bytes, sanity.
 
-    Examples:
-        pace inspect mine.up
-        pace inspect mine.up --job job.pace
+    pace inspect mine.up
+    pace inspect mine.up --job job.pace
     """
     facts = pace.files.inspect(path, None if job is None else pace.jobs.read_job(job))
     if as_json:

@@ -57,7 +57,7 @@ class Group(TyperGroup):
     def overview(self) -> Iterator[tuple[str, str, str]]:
         """The title, the name and the sentence of each command."""
         for name, command in self.commands.items():
-            yield "Commands", name, parts(command.help or "")[0][0]
+            yield "Commands", name, parts(command.help)[0][0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -74,13 +74,13 @@ def page(command: Any, ctx: Any) -> Page:
     pieces = [*map(placed, arguments)]
     records = [(o.required, *o.get_help_record(ctx)) for o in options]
     pieces += [name for required, name, _ in records if required]
-    about, examples, notes = parts(f"{command.help or ''}\n\n{command.epilog or ''}")
+    about, examples, notes = parts(command.help, command.epilog)
     sections: dict[str, list[tuple[str, str]]] = {}
     if isinstance(command, Group):
         pieces.append("COMMAND ...")
         for title, name, sentence in command.overview():
             sections.setdefault(title, []).append((name, sentence))
-        examples = examples or [parts(c.help or "")[1][0] for c in command.commands.values()]
+        examples = examples or [parts(c.help)[1][0] for c in command.commands.values()]
     else:
         pieces.append("[OPTIONS]")
     hints: dict[str, Any] = {}
@@ -102,18 +102,18 @@ def placed(argument: Any) -> str:
     return (name if argument.required else f"[{name}]") + ("" if argument.nargs == 1 else "...")
 
 
-def parts(about: str) -> tuple[list[str], list[str], list[str]]:
+def parts(*about: str | None) -> tuple[list[str], list[str], list[str]]:
     """The paragraphs before the examples, the commands, and the paragraphs after them."""
     before: list[str] = []
     examples: list[str] = []
     after: list[str] = []
-    for paragraph in inspect.cleandoc(about).split("\n\n"):
-        lines = [line.strip() for line in paragraph.splitlines()]
-        kept = "\n".join(line for line in lines if line not in ("", "Example:", "Examples:"))
-        if kept.startswith("pace "):
-            examples += [" ".join(command.split()) for command in re.split(r"\n(?=pace )", kept)]
-        elif kept:
-            (after if examples else before).append(" ".join(kept.split()))
+    paragraphs = [part for text in about for part in inspect.cleandoc(text or "").split("\n\n")]
+    for paragraph in filter(None, paragraphs):
+        if paragraph.startswith("pace "):
+            commands = re.split(r"\n(?=pace )", paragraph)
+            examples += [" ".join(command.split()) for command in commands]
+        else:
+            (after if examples else before).append(" ".join(paragraph.split()))
     return before, examples, after
 
 

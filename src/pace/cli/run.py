@@ -53,14 +53,13 @@ def run(
 
     With `--out`, models are kept as they are trained: interrupted, the same command goes on.
 
-    Examples:
-        pace run
-        pace run --dataset cora --methods all --out results/
-        pace run --model gat:heads=4 --hidden 32 --layers 3
-        pace run --methods fedprox:mu=0.1,fedprox:mu=0.01,pace --lr 0.02
-        pace run --methods pace,my_methods.ties:Ties:density=0.3
-        pace run --track tensorboard=runs
-        pace run --methods my_methods.ties:Ties --against field --dataset cora
+    pace run
+    pace run --dataset cora --methods all --out results/
+    pace run --model gat:heads=4 --hidden 32 --layers 3
+    pace run --methods fedprox:mu=0.1,fedprox:mu=0.01,pace --lr 0.02
+    pace run --methods pace,my_methods.ties:Ties:density=0.3
+    pace run --track tensorboard=runs
+    pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
     if against:
         setting = {"partition": partition, "clients": clients if partition else None}
@@ -144,10 +143,9 @@ def partition(
 ) -> None:
     """Divide a graph among clients: show what each one gets, write it to a file.
 
-    Examples:
-        pace partition --dataset cora --partition louvain --clients 10 --out cora.json
-        pace partition --dataset cora --clients 5 --graphs sites
-        pace partition --dataset mine.graph --partition column
+    pace partition --dataset cora --partition louvain --clients 10 --out cora.json
+    pace partition --dataset cora --clients 5 --graphs sites
+    pace partition --dataset mine.graph --partition column
     """
     datasets = pace.datasets
     loaded = pace.load(dataset)
@@ -203,9 +201,8 @@ def methods(
 ) -> None:
     """List the methods, built in and of installed packages, with their settings.
 
-    Examples:
-        pace methods
-        pace methods fedprox pace-ridge
+    pace methods
+    pace methods fedprox pace-ridge
 
     A method of your own is a class in a file: `pace methods package.module:Name` shows it, `pace run
     --methods package.module:Name` runs it. A package lists its methods as entry points of the group

@@ -34,11 +34,10 @@ def merge(
 
     The first merge closes the job: uploads that come later are refused.
 
-    Examples:
-        pace server merge job.pace inbox/*.up --out outbox/
-        pace server merge job.pace inbox/ --out outbox/ --key server.key --json
-        pace server merge job.pace --withdrawal south.withdrawal --out second/ --key server.key
-        pace server merge job.pace --add east.pub --out second/ --key server.key
+    pace server merge job.pace inbox/*.up --out outbox/
+    pace server merge job.pace inbox/ --out outbox/ --key server.key --json
+    pace server merge job.pace --withdrawal south.withdrawal --out second/ --key server.key
+    pace server merge job.pace --add east.pub --out second/ --key server.key
 
     What is accepted stays accepted, and returns never change once they are made. With --add, --remove
     or --withdrawal the job's next edition begins, and is merged from the uploads that are here. A

@@ -52,10 +52,9 @@ def propose(
     Where names, words, units or dates differ from others', `--mapping` proposes how your columns become
     theirs, from your cells and what `--like` says. Correct that file, and run the command again.
 
-    Examples:
-        pace codebook propose patients.csv --label department --out north.columns.toml
-        pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
-        --like north.columns.toml --out south.columns.toml
+    pace codebook propose patients.csv --label department --out north.columns.toml
+    pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
+    --like north.columns.toml --out south.columns.toml
     """
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
@@ -122,9 +121,7 @@ def merge(
 ) -> None:
     """Make one codebook from all sites' proposals, to be read and corrected before it is used.
 
-    Examples:
-        pace codebook merge north.columns.toml south.columns.toml west.columns.toml
-        --out codebook.toml
+    pace codebook merge north.columns.toml south.columns.toml west.columns.toml --out codebook.toml
     """
     book, notes = merge_files(proposals, given.words(classes))
     pace.tables.write_columns(out, book)
@@ -251,11 +248,10 @@ def import_(
     is told what was done to which rows. With `--memory`, tables and graph may be larger than memory:
     --out becomes a folder that `pace client fit`, `adopt` and `predict` take as they take a file.
 
-    Examples:
-        pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
-        pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
-        pace graph import --job study.pace --nodes n.parquet --edges e.parquet --memory 6
-        --out mine.graph
+    pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
+    pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
+    pace graph import --job study.pace --nodes n.parquet --edges e.parquet --memory 6
+    --out mine.graph
     """
     file = pace.datasets.file
     if out.suffix != file.SUFFIX:
@@ -303,8 +299,7 @@ def show(
 ) -> None:
     """Describe a graph: its sizes, classes, masks and clients.
 
-    Examples:
-        pace graph show mine.graph
+    pace graph show mine.graph
     """
     facts = pace.datasets.describe_graph(pace.load(graph))
     console.answer(facts, lambda: show_facts(graph, facts), as_json=as_json)
@@ -341,8 +336,7 @@ def rows(
     Other engines can compute the same rows where the tables are; `pace client fit --rows` takes both.
     With `--kept`, Local's logits go with the rows.
 
-    Examples:
-        pace rows job.pace mine.graph --out mine.rows
+    pace rows job.pace mine.graph --out mine.rows
     """
     job = pace.jobs.read_job(job_file)
     site = pace.files.load_site(graph, job)
