@@ -27,10 +27,10 @@ Rows = Annotated[Path | None, option("Instead of a graph: what `pace rows` makes
 Edges = Annotated[Path | None, option("Its table of edges.")]
 Edition_file = Annotated[Path | None, option("The job's edition you are in, if not the first.")]
 
-app = typer.Typer()
+client = typer.Typer()
 
 
-@app.command()
+@client.command()
 def fit(
     job_file: given.Job_file,
     keep: Annotated[Path, option("Where Local stays; never send it.")],
@@ -188,7 +188,7 @@ def show_egress(report: pace.files.Egress, upload: Path, to: console.Console) ->
     )
 
 
-@app.command()
+@client.command()
 def audit(
     log: Annotated[Path | None, argument("A log (default: the user's egress.log).")] = None,
     head: Annotated[str, option("A hash that must be in it, such as a report's.", "HASH")] = "",
@@ -211,7 +211,7 @@ def audit(
     )
 
 
-@app.command()
+@client.command()
 def adopt(
     job_file: given.Job_file,
     kept: Annotated[Path, option("What `pace client fit` kept.")],
@@ -284,7 +284,7 @@ def show_outcome(outcome: pace.files.Outcome, job: pace.jobs.Job, changes: list[
         show_scores(outcome.test, to)
 
 
-@app.command("withdraw")
+@client.command("withdraw")
 def withdraw_upload(
     job_file: given.Job_file,
     kept: Annotated[Path, option("What `pace client fit` kept.")],
@@ -339,7 +339,7 @@ def read_site(
     return pace.files.site_of_dataset(imported.dataset, model.job, nodes, imported.rows), imported
 
 
-@app.command()
+@client.command()
 def predict(
     model: Model_folder,
     out: Annotated[Path, option("The table to write: .csv or .parquet.")],
@@ -416,7 +416,7 @@ def show_predicted(record: dict[str, Any], imported: pace.tables.Imported | None
     console.say(f"Written: {record['predictions']}")
 
 
-@app.command()
+@client.command()
 def evaluate(
     model: Model_folder,
     graph: Any_graph = None,

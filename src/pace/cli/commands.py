@@ -41,7 +41,7 @@ PANELS = {
 }
 OURS = {name: about for panel in PANELS.values() for name, about in panel.items()}
 # Modules of several commands; the others are called like theirs.
-MODULES = dict.fromkeys(("new", "show", "keys", "export", "inspect"), "job")
+MODULES = dict.fromkeys(("new", "show", "keys", "server", "export", "inspect"), "job")
 MODULES |= {"partition": "run", "methods": "run"}
 MODULES |= dict.fromkeys(("codebook", "graph", "rows"), "tables")
 # Commands of our other packages, which a reader may look for.
@@ -68,7 +68,7 @@ class Commands(manual.Group):
             return None
         if name not in PACKAGES:
             module = import_module(f"pace.cli.{MODULES.get(name, name)}")
-            return click_command(name, getattr(module, name, None) or module.app)
+            return click_command(name, getattr(module, name))
         if name in added_commands():
             return click_command(name, added_commands()[name].load())
         raise not_installed(f"`pace {name}`", PACKAGES[name])

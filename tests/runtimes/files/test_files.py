@@ -14,7 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from pace.cli import server
+from pace.cli import app
 from pace.datasets import Names
 from pace.errors import FileError
 from pace.graph import Graph
@@ -381,9 +381,9 @@ def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
         os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode)
     )
     again = shutil.copy(root / "server" / "job.pace", root / "new.pace")  # with a new journal
-    words: list[str | Path] = [again, *sorted(inbox.iterdir()), "--out", root / "new.outbox"]
-    words.append("--json")
-    done = CliRunner().invoke(server.app, [str(word) for word in words])
+    words: list[str | Path] = ["server", "merge", again, *sorted(inbox.iterdir())]
+    words += ["--out", root / "new.outbox", "--json"]
+    done = CliRunner().invoke(app, [str(word) for word in words])
     found = json.loads(done.stdout)
     assert [each["name"] for each in found["took_part"]] == sorted(NAMES)
     reason = "locked.up cannot be read: Permission denied"
