@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -81,7 +80,7 @@ def console(*, stderr: bool = False, plain: bool = False) -> Console:
         highlight=False,
         markup=False,
         emoji=False,
-        width=WIDTH if piped else shutil.get_terminal_size().columns if plain else None,
+        width=WIDTH if piped else None,
         color_system="auto" if coloured(stream) and not plain else None,
     )
 

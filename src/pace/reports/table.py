@@ -116,13 +116,18 @@ class Table:
 
     def show(self, to: Console | None = None) -> None:
         """Print it within the width of the terminal, in parts below each other where it must."""
+        from rich.cells import cell_len
         from rich.table import Table as RichTable
         from rich.text import Text
 
         to = to or console()
         heads = [shown(column.line) for column in self.columns]
         cells = [[shown(value.line) for value in row] for row in self.rows]
-        least, most = _widths(self.columns, heads, cells)
+        least, most = list[int](), list[int]()  # terminal columns that each column needs
+        for column, *texts in zip(self.columns, heads, *cells, strict=True):
+            longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
+            most.append(max(map(cell_len, texts)))
+            least.append(most[-1] if column.numeric and not column.folds else min(FOLDED, longest))
         widths = list(least)
         if self.title:
             to.print(shown(self.title), style="bold")
@@ -185,21 +190,6 @@ def head_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """Heads that neighbouring columns share, and over how many of them."""
     groups = groupby(columns, key=lambda column: column.group)
     return [(group, len(list(members))) for group, members in groups]
-
-
-def _widths(
-    columns: Sequence[Column], heads: Sequence[str], cells: Sequence[Sequence[str]]
-) -> tuple[list[int], list[int]]:
-    """The least and the most terminal columns that each column needs."""
-    from rich.cells import cell_len
-
-    least, most = [], []
-    for index, column in enumerate(columns):
-        texts = [heads[index], *(row[index] for row in cells)]
-        most.append(max(map(cell_len, texts)))
-        longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
-        least.append(most[-1] if column.numeric and not column.folds else min(FOLDED, longest))
-    return least, most
 
 
 def _parts(widths: Sequence[int], names: int, room: int) -> Iterator[list[int]]:
