@@ -4,19 +4,17 @@ from pace.io import atomic, plugins, records, terminal, untrusted
 from pace.io.atomic import state_folder
 from pace.io.plugins import allow, allowed
 from pace.io.records import (
+    NOTHING,
     OPTIONAL,
     UPDATE,
+    Setting,
+    join_settings,
     load_record,
     load_toml,
     optional,
     plain_record,
     read_record,
     record_key,
-)
-from pace.io.settings import (
-    NOTHING,
-    Setting,
-    join_settings,
     settings_of,
     split_settings,
     typed,
