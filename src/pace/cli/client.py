@@ -75,7 +75,9 @@ def fit(
     pace client fit job.pace mine.graph --keep mine.local --upload mine.up
     --key mine.key --edition job.2.edition --editions
     """
-    limits = limits_of(policy, agreed=yes)
+    limits = pace.files.read_policy(policy)
+    if not (yes or (limits and limits.agree) or sys.stdin.isatty()):
+        raise SettingError("no terminal to ask at: read what will be sent, then give --yes")
     inputs = {"the job": job_file, "the graph": graph, "--rows": rows, "--key": key}
     pace.files.apart(inputs | {"--keep": keep, "--upload": upload})
     job = job_in(job_file, edition)
@@ -133,14 +135,6 @@ def fit(
         f"SHA-256 of the upload: {report.sha256[:32]} …",
         as_json=as_json,
     )
-
-
-def limits_of(policy: Path | None, *, agreed: bool) -> pace.files.Policy | None:
-    """The site's policy; refuse to go on without consent."""
-    limits = pace.files.read_policy(policy)
-    if not (agreed or (limits and limits.agree) or sys.stdin.isatty()):
-        raise SettingError("no terminal to ask at: read what will be sent, then give --yes")
-    return limits
 
 
 def job_in(job_file: Path, edition: Path | None) -> pace.jobs.Job:

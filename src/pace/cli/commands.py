@@ -1,6 +1,5 @@
 """The commands by name. `pace --help` and completion of names load none of their modules."""
 
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -57,11 +56,11 @@ class Commands(manual.Group):
         here = [name for name in OURS if name not in PACKAGES or name in added_commands()]
         self.commands: Any = dict.fromkeys(here)
 
-    def overview(self) -> Iterator[tuple[str, str, str]]:
-        for title, panel in PANELS.items():
-            for name, about in panel.items():
-                if name in self.commands:
-                    yield title, name, about
+    def overview(self) -> manual.Sections:
+        return {
+            title: [(name, about) for name, about in panel.items() if name in self.commands]
+            for title, panel in PANELS.items()
+        }
 
     def get_command(self, ctx: Any, name: str) -> Any:
         if name not in OURS:

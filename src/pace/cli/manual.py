@@ -6,7 +6,6 @@ lines of a command's docstring that begin with `pace `; what follows them is a n
 
 import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -14,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 OWN = ("Arguments", "Options")  # sections of a command itself, not of those below it
+Sections = dict[str, list[tuple[str, str]]]  # title -> names and their explanations
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Page:
     command: str
     usage: str  # what follows the command
     about: list[str]  # paragraphs
-    sections: dict[str, list[tuple[str, str]]]  # title -> names and their explanations
+    sections: Sections
     examples: list[str]  # commands
     notes: list[str]  # paragraphs
 
@@ -54,10 +54,11 @@ class Group(TyperGroup):
 
     format_help = Command.format_help
 
-    def overview(self) -> Iterator[tuple[str, str, str]]:
-        """The title, the name and the sentence of each command."""
-        for name, command in self.commands.items():
-            yield "Commands", name, parts(command.help)[0][0]
+    def overview(self) -> Sections:
+        """The name and the sentence of each command, by title."""
+        return {
+            "Commands": [(name, parts(each.help)[0][0]) for name, each in self.commands.items()]
+        }
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -75,11 +76,10 @@ def page(command: Any, ctx: Any) -> Page:
     records = [(o.required, *o.get_help_record(ctx)) for o in options]
     pieces += [name for required, name, _ in records if required]
     about, examples, notes = parts(command.help, command.epilog)
-    sections: dict[str, list[tuple[str, str]]] = {}
+    sections: Sections = {}
     if isinstance(command, Group):
         pieces.append("COMMAND ...")
-        for title, name, sentence in command.overview():
-            sections.setdefault(title, []).append((name, sentence))
+        sections |= command.overview()
         examples = examples or [parts(c.help)[1][0] for c in command.commands.values()]
     else:
         pieces.append("[OPTIONS]")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -205,7 +204,6 @@ def environment() -> Environment:
     filters: dict[str, Callable[..., object]] = {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
-        "json": json.dumps,
         "lines": lambda text: Markup(
             "\n".join(shown(line, Medium.HTML) for line in text.split("\n"))
         ),
