@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pace.errors import EditionError, PaceError, ParticipantError, SettingError, SignatureError
-from pace.io import load_toml, plugins, read_record
+from pace.io import plugins, records
 
 if TYPE_CHECKING:
     from pace.jobs import Job
@@ -20,9 +20,10 @@ LARGEST = 2**16  # bytes of a file of settings
 
 def read_settings(kind: type[T], path: Path) -> T:
     """The settings of a TOML file, whose paths are relative to it; an error names file and setting."""
-    content = load_toml(path, LARGEST, "correct it, or take the one that was made for you again")
+    remedy = "correct it, or take the one that was made for you again"
+    content = records.load_toml(path, LARGEST, remedy)
     try:
-        settings = read_record(kind, content, str(path), strict=True)
+        settings = records.read_record(kind, content, str(path), strict=True)
     except SettingError as error:
         raise SettingError(f"{path}: {error}") from error
     here, values = path.absolute().parent, vars(settings).items()

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from pace.errors import PaceError, ParticipantError, SettingError, TooFewError
-from pace.io import atomic, load_record
+from pace.io import atomic, records
 from pace.jobs import Journal, Refusal, admit, read_job, roll_writer
 from pace.protocol import Received, steps
 from pace.runtimes.files import Changes, merge, server_key
@@ -82,7 +82,7 @@ class Bindings:
     def open(cls, folder: Path, fixed: Mapping[str, str]) -> Bindings:
         """Those in the journal, except where the operator fixed others."""
         files = folder.glob("*.json")
-        nodes = {path.stem: load_record(Binding, path, LARGEST).node for path in files}
+        nodes = {path.stem: records.load_record(Binding, path, LARGEST).node for path in files}
         nodes |= fixed
         return cls(folder, nodes, {node: name for name, node in nodes.items()})
 

@@ -17,7 +17,7 @@ from importlib import import_module, metadata
 from typing import Any, NamedTuple, TypeVar
 
 from pace.errors import SettingError, did_you_mean
-from pace.io import Setting, join_settings, plugins, settings_of, split_settings, typed
+from pace.io import plugins, records, split_settings
 
 BUILT_IN = "built in"
 Typed = TypeVar("Typed", str, str | None)
@@ -131,23 +131,23 @@ class Registry(Mapping[str, Any]):
             )
         return factory  # type: ignore[no-any-return]
 
-    def settings(self, name: str) -> dict[str, Setting]:
+    def settings(self, name: str) -> dict[str, records.Setting]:
         """The settings of one, in order."""
-        return settings_of(self.factory(name), self.common)
+        return records.settings_of(self.factory(name), self.common)
 
     def parse(self, text: str, more: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """The listed name of `name:key=value,…`, and the values of its settings and of `more`."""
         name, given = split_settings(text)
         listed = self.listed(name)
         given = {**given, **(more or {})}
-        return listed, typed(listed, self.settings(listed), given)
+        return listed, records.typed(listed, self.settings(listed), given)
 
     def expand(self, text: str) -> tuple[str, ...]:
         """A group's members, or one name; its settings in the one spelling they have."""
         if members := self.groups.get(text.strip().lower()):
             return members
         name, given = split_settings(text)
-        return (join_settings(*self.parse(text)) if given else self.listed(name),)
+        return (records.join_settings(*self.parse(text)) if given else self.listed(name),)
 
     def prepare(self, text: str, **common: Any) -> Callable[[], Any]:
         """What `text` names, to be called: with its settings, and those of `common` that it takes."""

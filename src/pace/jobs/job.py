@@ -16,7 +16,7 @@ from typing import Any
 from unicodedata import category, normalize
 
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
-from pace.io import NOTHING, atomic, plugins, records
+from pace.io import atomic, plugins, records
 from pace.jobs.editions import Edition
 from pace.jobs.signatures import SERVER, Key, key_bytes, masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
@@ -188,7 +188,7 @@ def _toml(value: Any, name: str = "") -> Any:
         return {key: _toml(item, key) for key, item in value.items() if item is not None}
     if isinstance(value, tuple | list):
         return [_toml(item, name) for item in value]
-    return NOTHING.get(name, "none") if value is None else value
+    return records.NOTHING.get(name, "none") if value is None else value
 
 
 def digest(content: Mapping[str, Any]) -> str:

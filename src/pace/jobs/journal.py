@@ -33,7 +33,7 @@ from unicodedata import normalize
 
 from pace import errors
 from pace.errors import FileError, PaceError
-from pace.io import atomic, load_record, optional, plain_record, untrusted
+from pace.io import atomic, optional, plain_record, records, untrusted
 from pace.jobs import signatures
 from pace.jobs.admission import Admitted, admit, evidence_of, exact_size, frame_of
 from pace.jobs.disclosure import Brought
@@ -189,7 +189,7 @@ class Journal:
         refusals = []
         for path in (self.folder / "refused").glob("*.json"):
             try:
-                refusals.append(load_record(Refusal, path, LARGEST))
+                refusals.append(records.load_record(Refusal, path, LARGEST))
             except FileError as error:
                 refusals.append(Refusal(error.code, str(error), path.stem))
         return sorted(refusals, key=lambda past: (past.sender, past.code, past.reason))
@@ -208,7 +208,7 @@ class Journal:
         path = _room(self.folder, number or self.job.number) / "closed.json"
         if not path.exists():
             return None
-        decided = load_record(Decision, path, LARGEST)
+        decided = records.load_record(Decision, path, LARGEST)
         if not all(map(is_name, decided.uploads)):
             raise FileError(f"{path} is damaged (a name): restore it from a backup")
         return decided
@@ -288,7 +288,7 @@ class Journal:
     def brought(self) -> Brought | None:
         """What each site of this edition brought, where that was computed."""
         path = self.room / BROUGHT
-        return load_record(Brought, path, LARGEST) if path.exists() else None
+        return records.load_record(Brought, path, LARGEST) if path.exists() else None
 
     def put_brought(self, told: Brought) -> None:
         """Keep it: what was told once is told to everybody."""

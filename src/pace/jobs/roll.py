@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pace.errors import RollError, TooFewError, WithdrawnError
-from pace.io import OPTIONAL, optional, read_record, untrusted
+from pace.io import optional, records, untrusted
 from pace.jobs import editions, signatures
 from pace.jobs.admission import evidence_of, frame_of
 from pace.jobs.editions import Edition
@@ -53,9 +53,9 @@ class Roll:
     missing: tuple[str, ...]
     edition: Edition | None = optional(None)
     """Of the members; None: the first, the job's own."""
-    evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=OPTIONAL)
+    evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=records.OPTIONAL)
     """In later editions: that each of the merged signed its upload for this one."""
-    brought: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
+    brought: Mapping[str, float] = field(default_factory=dict, metadata=records.OPTIONAL)
     """By name, how much the receiver's loss a label would rise without each other site's upload."""
     format: str = FORMAT
 
@@ -110,7 +110,7 @@ def read_roll(content: bytes, job: Job, name: str) -> Roll:
             content, job.keys[SERVER], kind=signatures.ROLL, job=job.digest, name=name
         )
     try:
-        roll = read_record(Roll, untrusted.json(content), strict=True)
+        roll = records.read_record(Roll, untrusted.json(content), strict=True)
         words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
         words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
         if roll.format != FORMAT or not all(0 < len(w) <= 64 and w.isprintable() for w in words):

@@ -36,7 +36,7 @@ from pace.errors import (
     SizeError,
     VersionError,
 )
-from pace.io import UPDATE
+from pace.io import records
 from pace.protocol import number_formats, ring
 
 MAGIC = b"PACE"
@@ -156,7 +156,7 @@ def check(
     if version not in VERSIONS.values():
         raise VersionError(
             f"the frame has version {version}, this software reads {list(VERSIONS.values())}: if a "
-            f"newer PACE made it, {UPDATE}"
+            f"newer PACE made it, {records.UPDATE}"
         )
     if not intact(frame):
         raise DamageError(

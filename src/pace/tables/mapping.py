@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
-from pace.io import OPTIONAL, optional, record_key
+from pace.io import optional, record_key, records
 from pace.tables.cells import Array, Words, bound_parts
 from pace.tables.codebook import Described, refuse_repeated
 from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, unclear_days
@@ -30,14 +30,14 @@ class Rule:
 
     name: str  # as the sites agree
     source: str = field(metadata=record_key("from"))  # as the export has it
-    values: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    values: dict[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
     unit: str = optional("")
     factor: float = optional(1.0)
     offset: float = optional(0.0)
     limits: bool = optional(False)
     age_at: str = optional("")
     separator: str = optional("")
-    flags: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    flags: dict[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
     look: str = optional("")  # what a person should look at
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pace.errors import FileError, OverlapError, SettingError, SignatureError
-from pace.io import atomic, load_record, plain_record, records, state_folder, untrusted
+from pace.io import atomic, plain_record, records, state_folder, untrusted
 from pace.jobs import Job, signatures
 from pace.tables import listed
 
@@ -56,7 +56,7 @@ def remember(key: signatures.Key, job: Job, frame: bytes, *, agreed: bool = Fals
         check_overlap(key, job, agreed=agreed)
         created = atomic.create(path, content, private=True)
     if not created:
-        earlier = load_record(SealedJob, path, LARGEST, FORMAT)
+        earlier = records.load_record(SealedJob, path, LARGEST, FORMAT)
         if earlier.upload != sealed:
             raise FileError(
                 f"another upload was sealed for this job before ({earlier.upload[:16]}): two under the "
@@ -67,7 +67,7 @@ def remember(key: signatures.Key, job: Job, frame: bytes, *, agreed: bool = Fals
 def check_overlap(key: signatures.Key, job: Job, *, agreed: bool) -> list[str]:
     """What this job's sum and those of all earlier sealed jobs would tell together, unless `agreed`."""
     paths = (path for path in sorted(memory(key).glob("*.json")) if path.stem != job.digest)
-    earlier = [load_record(SealedJob, path, LARGEST, FORMAT) for path in paths]
+    earlier = [records.load_record(SealedJob, path, LARGEST, FORMAT) for path in paths]
     sentences = [sentence for past in earlier if (sentence := _overlap(past, job))]
     if names := exposed([*(past.participants for past in earlier), _keys(job)]):
         sentences.append(

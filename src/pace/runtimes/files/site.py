@@ -20,7 +20,7 @@ from torch import Tensor
 from pace.datasets import DATA_SEED, Dataset, read_graph, with_drawn_masks
 from pace.errors import FileError, GraphError
 from pace.graph import Graph
-from pace.io import read_record, untrusted
+from pace.io import records, untrusted
 from pace.jobs import Job
 from pace.models import MappedGraph
 from pace.protocol import layouts
@@ -74,7 +74,7 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
         graph, drawn = with_drawn_masks(dataset, job.model.classes, seed), dataset.ratios
     mapping = None
     if dataset.mapping:
-        mapping = read_record(ColumnMapping, dataset.mapping, "the mapping", strict=True)
+        mapping = records.read_record(ColumnMapping, dataset.mapping, "the mapping", strict=True)
     return Site(graph, names, drawn, rows, mapping)
 
 
