@@ -39,7 +39,7 @@ from pace.reports.trial import summarise
 from pace.runtimes.files.client import adopt_files, fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from pace_network.round import play_round
 from tests.networked import connected, server_settings, site_nodes, stopped
 
@@ -181,7 +181,7 @@ def parts() -> tuple[Dataset, list[Graph], GCN]:
 
 def in_one_process() -> None:
     _, graphs, model = parts()
-    summarise(list(run_trials(graphs, model, {"pace": Pace()}, [1], epochs=EPOCHS)))
+    summarise(simulate(graphs, {"pace": Pace()}, model=model, seeds=[1], epochs=EPOCHS).trials)
 
 
 def sites(root: Path) -> Job:

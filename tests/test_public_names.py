@@ -11,7 +11,7 @@ from pace import GCN, Federation, Pace, adopt, fit, from_torch, merge
 from pace.datasets import Dataset
 from pace.datasets.partition import divide
 from pace.methods import METHODS, make
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from tests.graphs import CLASSES, FEATURES, clients
 
 MODEL = GCN((FEATURES, 8, CLASSES))
@@ -37,7 +37,7 @@ def adopted(data: Any) -> object:
     [
         lambda data: fit(data, AGREED),
         adopted,
-        lambda data: list(run_trials([data], MODEL, {"pace": Pace()}, [1], epochs=1)),
+        lambda data: simulate([data], {"pace": Pace()}, model=MODEL, seeds=[1], epochs=1),
         lambda data: MODEL(MODEL.start(0), data),
         lambda data: (own := from_torch(Own(), FEATURES, CLASSES))(own.start(0), data),
         lambda data: Dataset("mine", data, CLASSES),
@@ -59,7 +59,7 @@ def test_a_repr_is_a_line_and_names_what_matters() -> None:
     kept, upload = fit(graph, AGREED)
     adoption = adopt(graph, kept, merge([upload], AGREED)[0], AGREED)
     dataset = Dataset("mine", graph, CLASSES)
-    (trial,) = run_trials([graph], MODEL, {"pace": Pace()}, [1], epochs=1)
+    (trial,) = simulate([graph], {"pace": Pace()}, model=MODEL, seeds=[1], epochs=1).trials
     for value in (graph, dataset, kept, adoption, AGREED, trial):
         assert len(repr(value)) < 250, repr(value)
         assert "\n" not in repr(value)

@@ -179,8 +179,11 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
         for (name, _), cell in wanted.items()
     }
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
-    trials = run_trials(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)
-    for trial in trials:
+    federations = {
+        name: [Federation(model, method, seed, how.epochs) for seed in seeds]
+        for name, method in methods.items()
+    }
+    for trial in run_trials(graphs, federations, device=how.device):
         cell, method = wanted[trial.method, trial.seed], methods[trial.method]
         if isinstance(method, Played):
             trial = method.finish(trial, Federation(model, method, trial.seed))

@@ -10,7 +10,7 @@ from pace.models import sized
 from pace.protocol import layouts, steps, wire
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.preloaded import Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
@@ -71,9 +71,9 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
 
     # `pace run` has no job: its frames have another digest, and everything else is the same.
     methods = {method: make(method, settings=made.settings)}
-    (trial,) = run_trials(
-        list(graphs.values()), made.model, methods, [made.seed], epochs=20, numbers=numbers
-    )
+    here, seeds = list(graphs.values()), [made.seed]
+    result = simulate(here, methods, model=made.model, seeds=seeds, epochs=20, numbers=numbers)
+    (trial,) = result.trials
     assert trial.alphas == alphas
     assert any(alpha > 0 for alpha in alphas) or kind == "gat"
     assert trial.upload == [len(uploads[name]) for name in NAMES]

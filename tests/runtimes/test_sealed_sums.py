@@ -11,7 +11,7 @@ from pace.methods import make
 from pace.methods.beyond import ridge
 from pace.models.networks import GCN
 from pace.runtimes.files import merge, model
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.sealed import key_of, sealed_job, write_key
 from tests.sites import NAMES, adopt_at, fit_at, job, write_graph
@@ -33,7 +33,7 @@ def seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
 def test_in_one_process(seed: int, name: str) -> None:
     gcn, methods = GCN((FEATURES, 16, CLASSES)), {name: make(name)}
     (plain,), (sealed,) = (
-        list(run_trials(clients(3), gcn, methods, [seed], epochs=5, sealed=hidden))
+        simulate(clients(3), methods, model=gcn, seeds=[seed], epochs=5, sealed=hidden).trials
         for hidden in (False, True)
     )
     assert sealed.alphas == pytest.approx(plain.alphas, abs=CLOSE)

@@ -16,7 +16,7 @@ from pace.protocol import steps
 from pace.protocol.federation import Federation
 from pace.reports.run_result import bars, score_table
 from pace.reports.trial import summarise
-from pace.runtimes.simulation import by_training, run_trials
+from pace.runtimes.simulation import by_training, simulate
 from pace.task import accuracy, pooled
 from tests.graphs import CLASSES, FEATURES, clients
 
@@ -26,7 +26,7 @@ METHODS = {"local": Local(), "fedavg": FedAvg(), "pace": Pace()}
 
 def test_a_simulation_is_the_three_steps() -> None:
     graphs = clients(3)
-    (trial,) = run_trials(graphs, GCN_, {"pace": Pace()}, [7], epochs=5)
+    (trial,) = simulate(graphs, {"pace": Pace()}, model=GCN_, seeds=[7], epochs=5).trials
     agreed = Federation(GCN_, Pace(), 7, 5)
     fitted = [steps.fit(graph, agreed) for graph in graphs]
     returns = steps.merge([upload for _, upload in fitted], agreed)
@@ -47,13 +47,13 @@ def test_methods_that_train_alike_are_trained_once() -> None:
 def test_progress_counts_what_it_announced() -> None:
     told: list[str] = []
     graphs = clients(2)
-    list(run_trials(graphs, GCN_, METHODS, [1, 2], epochs=1, progress=told.append))
+    simulate(graphs, METHODS, model=GCN_, seeds=[1, 2], epochs=1, progress=told.append)
     assert len(told) == 2 * (2 * 1 + len(METHODS))  # by seed: clients, trained once; methods
 
 
 def test_every_number_is_computed_from_the_trials() -> None:
     graphs = clients(3)
-    trials = list(run_trials(graphs, GCN_, METHODS, [1, 2, 3], epochs=5))
+    trials = simulate(graphs, METHODS, model=GCN_, seeds=[1, 2, 3], epochs=5).trials
     found = summarise(trials)
     adopted = [trial for trial in trials if trial.method == "pace"]
     scores = [accuracy(pooled(trial.counts["adopted"])) for trial in adopted]
@@ -73,7 +73,7 @@ def test_every_number_is_computed_from_the_trials() -> None:
 
 
 def test_one_seed_has_no_standard_deviation() -> None:
-    found = summarise(list(run_trials(clients(2), GCN_, {"local": Local()}, [1], epochs=1)))
+    found = simulate(clients(2), ["local"], model=GCN_, seeds=[1], epochs=1).summary
     assert found[0].spreads["accuracy"].std is None
 
 
@@ -82,7 +82,7 @@ def test_the_embedded_graph_shows_the_methods_point() -> None:
     dataset = load("synthetic")
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
-    found = summarise(list(run_trials(graphs, gcn, {"pace": Pace()}, [104729])))
+    found = simulate(graphs, ["pace"], model=gcn, seeds=[104729]).summary
     by_reading = {r.reading: 100 * r.spreads["accuracy"].mean for r in found}
     assert by_reading["adopted"] > by_reading["local"] + 1
     assert found[-1].spreads["kept_local"].mean < 0.5
@@ -92,7 +92,7 @@ def test_a_harmful_transfer_is_turned_down() -> None:
     dataset = load("synthetic-clash")
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
-    found = summarise(list(run_trials(graphs, gcn, {"pace": Pace()}, [104729])))
+    found = simulate(graphs, ["pace"], model=gcn, seeds=[104729]).summary
     by_reading = {r.reading: 100 * r.spreads["accuracy"].mean for r in found}
     assert by_reading["external"] < by_reading["local"] - 30
     assert by_reading["adopted"] > by_reading["local"] - 0.2
@@ -100,7 +100,7 @@ def test_a_harmful_transfer_is_turned_down() -> None:
 
 
 def test_tables_show_a_common_local_model_once() -> None:
-    trials = list(run_trials(clients(2), GCN_, METHODS, [1, 2], epochs=2))
+    trials = simulate(clients(2), METHODS, model=GCN_, seeds=[1, 2], epochs=2).trials
     table = score_table(summarise(trials), "", dict.fromkeys(METHODS, "cnll"))
     assert [[value.text for value in row[:2]] for row in table.rows] == [
         ["local", "α = 0, its own model"],
@@ -130,8 +130,8 @@ def test_an_interrupted_run_trains_only_what_is_missing(tmp_path: Path) -> None:
     graphs, methods = clients(3), {"local": Local(), "pace-full": make("pace-full")}
 
     def run(**options: Any) -> list[object]:
-        found = run_trials(graphs, GCN_, methods, [1, 2], epochs=5, **options)
-        return [{**trial.plain(), "seconds": None} for trial in found]
+        found = simulate(graphs, methods, model=GCN_, seeds=[1, 2], epochs=5, **options)
+        return [{**trial.plain(), "seconds": None} for trial in found.trials]
 
     whole = run()
     told = 0
@@ -154,8 +154,8 @@ def test_an_interrupted_run_trains_only_what_is_missing(tmp_path: Path) -> None:
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
     assert len(after) == 6 + 3 * 6
     # Other settings share none of them.
-    run_other = run_trials(graphs, GCN_, {"local": Local()}, [1], epochs=6, checkpoints=tmp_path)
-    assert len(list(run_other)) == 1
+    other = simulate(graphs, ["local"], model=GCN_, seeds=[1], epochs=6, checkpoints=tmp_path)
+    assert len(other.trials) == 1
     assert len(list(tmp_path.iterdir())) == 24 + 3
     # Nor does another device, whose sums are rounded otherwise.
     elsewhere = run(checkpoints=tmp_path, device="cpu:0")

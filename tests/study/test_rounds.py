@@ -12,7 +12,7 @@ from pace.models import GCN
 from pace.params import size
 from pace.protocol import Federation, adopt, layouts, merge
 from pace.protocol.steps import share
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from pace.task import accuracy, pooled
 from pace.training import train
 from pace_study.controls import study_method
@@ -94,7 +94,7 @@ def test_a_played_method_is_weighed_beside_local_in_the_same_gate(every_label: b
     graphs = clients(3)
     rounds = FedAdam(rounds=8, features=True, every_label=every_label)
     method = Played(rounds, graphs)
-    (trial,) = run_trials(graphs, MODEL, {"fedadam": method}, [7], epochs=5)
+    (trial,) = simulate(graphs, {"fedadam": method}, model=MODEL, seeds=[7], epochs=5).trials
     federation = Federation(MODEL, method, 7, epochs=5)
     whole = method.finish(trial, federation)
     mlp = size(GCN((2 * FEATURES, 8, CLASSES)).start(7))

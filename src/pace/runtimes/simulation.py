@@ -79,8 +79,14 @@ def simulate(
         seeds = SEEDS[:seeds]
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
+        for name, method in methods.items():
+            protocol.check_sealable(method, name)
+    federations = {
+        name: [Federation(model, method, seed, **settings) for seed in seeds]
+        for name, method in methods.items()
+    }
     told: dict[str, Any] = {"device": device, "progress": progress, "checkpoints": checkpoints}
-    ran = run_trials(graphs, model, methods, seeds, **told, **settings)
+    ran = run_trials(graphs, federations, **told)
     threads, order = torch.get_num_threads(), list(methods)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     try:
@@ -90,7 +96,7 @@ def simulate(
     setups = {}
     for name, method in methods.items():
         gate = getattr(method.gate, "__name__", type(method.gate).__name__)
-        setups[name] = Federation(model, method, seeds[0], **settings).describe() | {"gate": gate}
+        setups[name] = federations[name][0].describe() | {"gate": gate}
     about = RunSettings(
         command=command,
         dataset=getattr(graphs, "dataset", "graphs"),
@@ -153,24 +159,13 @@ def _model_for(graphs: Sequence[Graph], model: str | Model, hidden: int, layers:
 
 def run_trials(
     graphs: Sequence[Graph],
-    model: Model,
-    methods: Mapping[str, Method],
-    seeds: Sequence[int],
+    federations: Mapping[str, Sequence[Federation]],
     *,
-    device: torch.device | str = "cpu",
+    device: torch.device | str,
     progress: Callable[[str], None] = lambda step: None,
     checkpoints: str | Path | None = None,
-    **settings: Any,
 ) -> Iterator[Trial]:
-    """What `simulate` runs, trial by trial; a sealed client's key lives as long as the trial."""
-    if settings.get("sealed"):
-        settings["clients"] = len(graphs)
-        for name, method in methods.items():
-            protocol.check_sealable(method, name)
-    federations = {
-        name: [Federation(model, method, seed, **settings) for seed in seeds]
-        for name, method in methods.items()
-    }
+    """What `simulate` runs, trial by trial: of each method, federations that differ in their seed."""
     groups = by_training({name: listed[0] for name, listed in federations.items()})
     for setup, members in groups.items():
         shared = federations[members[0]]  # one training for all of them
@@ -191,9 +186,10 @@ def run_trials(
             progress=trained,
             checkpoints=stored,
         )
-        seconds = (time.perf_counter() - began) / len(seeds)
+        seconds = (time.perf_counter() - began) / len(shared)
         forward = Forward.on(graphs, shared[0].network, device)
-        own = forward([[learnt[seed][client] for seed in seeds] for client in range(len(graphs))])
+        models = [[learnt[one.seed][client] for one in shared] for client in range(len(graphs))]
+        own = forward(models)
         for name in members:
             for trial in _trials(name, federations[name], learnt, own, forward):
                 trial.seconds["fit"] += seconds
@@ -223,10 +219,11 @@ def _trials(
     rounds, receivers = [], []
     for index, federation in enumerate(federations):
         began, models = clock(), learnt[federation.seed]
-        drawn = ephemeral_seals(names, federation.digest) if federation.sealed else None
+        sealed = federation.sealed  # a client's key lives as long as the trial
+        seals = ephemeral_seals(names, federation.digest) if sealed else [None] * len(names)
         fitted = [
-            steps.share(local, graph, federation, drawn[client] if drawn else None)
-            for client, (local, graph) in enumerate(zip(models, graphs, strict=True))
+            steps.share(local, graph, federation, seal)
+            for local, graph, seal in zip(models, graphs, seals, strict=True)
         ]
         shared = clock()
         uploads = [upload for _, upload in fitted]

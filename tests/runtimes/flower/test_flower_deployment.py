@@ -23,7 +23,7 @@ from pace.jobs.job import Job, write_job
 from pace.methods import make
 from pace.protocol import steps
 from pace.runtimes.files import model
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from tests.deployment import (
     EXAMPLE,
     LONG,
@@ -127,7 +127,7 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
 
     graphs = clients(3)
     methods = {"pace": make("pace", settings=made.settings)}
-    (trial,) = run_trials(graphs, made.model, methods, [made.seed], epochs=20)
+    (trial,) = simulate(graphs, methods, model=made.model, seeds=[made.seed], epochs=20).trials
     alphas = [model.read_model(at(here, name, made, "model")).outcome.alpha for name in NAMES]
     assert alphas == trial.alphas
     assert any(alpha > 0 for alpha in alphas)

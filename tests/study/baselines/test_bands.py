@@ -18,7 +18,7 @@ from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.models.networks import GCN
 from pace.registry import PAPER
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from pace.task import accuracy, pooled
 from pace_study.cell import Cell, Store
 from pace_study.controls import study_method
@@ -123,9 +123,8 @@ def measured(dataset: str) -> dict[tuple[str, str], list[float]]:
     graphs = divide(loaded, "louvain", 10)
     gcn = GCN((loaded.graph.features, 64, loaded.classes))
     found: dict[tuple[str, str], list[float]] = {}
-    for trial in run_trials(
-        graphs, gcn, {name: study_method(name) for name in (*PAPER, *UNPUBLISHED)}, SEEDS
-    ):
+    methods = {name: study_method(name) for name in (*PAPER, *UNPUBLISHED)}
+    for trial in simulate(graphs, methods, model=gcn).trials:
         for reading, tables in trial.counts.items():
             score = 100 * accuracy(pooled(tables))
             found.setdefault((trial.method, reading), []).append(score)

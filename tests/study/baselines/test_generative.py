@@ -9,7 +9,7 @@ from pace.graph import Graph
 from pace.models import GCN
 from pace.params import Params
 from pace.protocol import Federation, Messages
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from pace.task import accuracy, pooled
 from pace.training import Recipe, train
 from pace_study.baselines.fedtad import nearest
@@ -82,7 +82,7 @@ def test_ghosts_criterion_is_the_sum_over_edges() -> None:
 
 @pytest.mark.parametrize("method", [Spire(), Ghost()])
 def test_a_generated_graph_teaches_more_than_chance(method: Spire | Ghost) -> None:
-    (trial,) = run_trials(clients(3), MODEL, {"rival": method}, [7], epochs=20)
+    (trial,) = simulate(clients(3), {"rival": method}, model=MODEL, seeds=[7], epochs=20).trials
     assert accuracy(pooled(trial.counts["external"])) > 1.5 / CLASSES
 
 

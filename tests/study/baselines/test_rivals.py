@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from pace.graph import Graph
 from pace.models import GCN, fitted_labels, unit_rows
 from pace.protocol import Federation, Messages
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from pace.task import accuracy, pooled
 from pace_study.baselines.rivals import GaussianHead, OpFGL, Spear
 from pace_study.controls import Alone, Logistic, logistic
@@ -62,7 +62,9 @@ def test_prototypes_are_shrunk_to_the_mean_by_sample_size() -> None:
 
 def test_a_surrogate_and_fine_tuning_learn_more_than_the_start() -> None:
     graphs = clients(3)
-    (trial,) = run_trials(graphs, MODEL, {"o-pfgl": OpFGL(rate=0.01)}, [7], epochs=20)
+    (trial,) = simulate(
+        graphs, {"o-pfgl": OpFGL(rate=0.01)}, model=MODEL, seeds=[7], epochs=20
+    ).trials
     assert accuracy(pooled(trial.counts["external"])) > 0.5
     near = OpFGL().coefficients(graphs[0], CLASSES)
     assert near.shape == (graphs[0].nodes,)
