@@ -27,6 +27,7 @@ from pace.params import Params
 from pace.protocol import SEEDS, Federation, Message, Messages, Method, Reading, steps
 from pace.reports import Table
 from pace.runtimes.files import attacks
+from pace.task import roc_auc
 from pace.training import train_cohort
 from pace_study.tables import write_tables
 
@@ -90,7 +91,7 @@ def attacked(
 def _whose(scores: Sequence[Tensor], site: int) -> float | None:
     """How well scores tell a site's training nodes from other sites'."""
     mine = [torch.full((len(own),), place == site) for place, own in enumerate(scores)]
-    return attacks.auc(torch.cat(list(scores)), torch.cat(mine))
+    return roc_auc(torch.cat(list(scores)), torch.cat(mine))
 
 
 def measured(

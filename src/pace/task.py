@@ -75,7 +75,7 @@ def f1(counts: Tensor) -> Tensor:
     return 2 * hits / touched.clamp_min(1)
 
 
-def roc_auc(logits: Tensor, truth: Tensor) -> float | None:
+def roc_auc(scores: Tensor, truth: Tensor) -> float | None:
     """The chance that a node of class 1 scores above one of class 0, ties counted half.
 
     None where the nodes are of one class only. By ranks: (R_1 - n_1 (n_1 + 1) / 2) / (n_0 n_1), with
@@ -87,7 +87,7 @@ def roc_auc(logits: Tensor, truth: Tensor) -> float | None:
     count = int(ones.sum())
     if count in (0, len(truth)):
         return None
-    ranks = torch.from_numpy(rankdata((logits[:, 1] - logits[:, 0]).double().numpy()))
+    ranks = torch.from_numpy(rankdata(scores.double().numpy()))
     above = float(ranks[ones].sum()) - count * (count + 1) / 2
     return above / (count * (len(truth) - count))
 

@@ -246,7 +246,7 @@ def _trials(
             rows, truth = map(torch.cat, zip(*tested, strict=True))
             ece[reading] = calibration_error(reliability(rows, truth))
             if federation.model.classes == 2:
-                aucs[reading] = [roc_auc(*pair) for pair in tested]
+                aucs[reading] = [roc_auc(rows[:, 1] - rows[:, 0], y) for rows, y in tested]
         yield Trial(
             name,
             federation.seed,

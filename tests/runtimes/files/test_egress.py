@@ -22,6 +22,7 @@ from pace.protocol import Federation, Message, Messages, Reading, steps
 from pace.runtimes.files import attacks, egress, fit_files, load_site, policy
 from pace.runtimes.files.egress import Egress, egress_files
 from pace.runtimes.files.policy import Policy, append_decision, log_file, read_policy, verify_log
+from pace.task import roc_auc
 from tests.graphs import clients, federation
 from tests.preloaded import Preloaded
 from tests.sealed import sealed_job, write_key
@@ -32,8 +33,8 @@ def test_the_auc_is_scikit_learns_and_the_combined_one_is_of_held_out_nodes() ->
     random = torch.Generator().manual_seed(0)
     positive = torch.rand(400, generator=random) < 0.3
     scores = torch.randint(5, (400,), generator=random).double()  # with ties
-    assert attacks.auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
-    assert attacks.auc(scores, torch.ones(400, dtype=torch.bool)) is None
+    assert roc_auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
+    assert roc_auc(scores, torch.ones(400, dtype=torch.bool)) is None
     noise = torch.randn(400, 40, generator=random).double()
     assert attacks.held_out_auc(noise, positive) == pytest.approx(0.5, abs=0.1)  # not fitted to
     two = noise[:, :2] + positive[:, None] * torch.tensor([1.0, 0.5])
@@ -57,9 +58,7 @@ def test_no_training_node_is_ruled_out_by_the_moments() -> None:
     least = torch.log(torch.tensor(scale / len(squares)))
     scores = attacks.within_moments(rows[torch.ones(graph.nodes, dtype=torch.bool)], moment)[:, 0]
     assert bool((scores[graph.train] >= least - 1e-4).all())
-    assert attacks.auc(scores, graph.train) == pytest.approx(
-        roc_auc_score(graph.train, scores.numpy())
-    )
+    assert roc_auc(scores, graph.train) == pytest.approx(roc_auc_score(graph.train, scores.numpy()))
 
 
 @pytest.mark.fault(38)

@@ -56,7 +56,7 @@ def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
             found["labels"] = float(torch.corrcoef(pair)[0, 1])
     if (words := reading.words) is not None:
         occurring, absent = (graph.x[graph.train] != 0).sum(0), words <= ABSENT * words.mean()
-        found["words"] = auc(words.double(), occurring > 0)
+        found["words"] = task.roc_auc(words.double(), occurring > 0)
         found["absent"] = int(absent.sum())
         found["rare"] = int((~absent & (occurring > 0) & (occurring < FEW)).sum())
     rows = _rows(reading, federation)
@@ -87,7 +87,7 @@ def membership(
         if reading.class_words is not None:  # |h_j| ≤ Σ_v |h_vj| over the nodes of its class
             summed = reading.class_words.T[graph.y[nodes]].clamp_min(0)
             found["features"] = within_moments(normalize(graph.x[nodes]).abs().sqrt(), summed)
-    scores = {name: auc(columns[:, 0], trained) for name, columns in found.items()}
+    scores = {name: task.roc_auc(columns[:, 0], trained) for name, columns in found.items()}
     told = {name: value for name, value in scores.items() if value is not None}
     if len(told) > 1:
         told["combined"] = held_out_auc(torch.cat(list(found.values()), 1), trained)
@@ -126,7 +126,7 @@ def held_out_auc(scores: Tensor, positive: Tensor) -> float:
         fitted, y = x[~held] - mean, positive[~held].double() - positive[~held].double().mean()
         products = fitted.T @ fitted + RIDGE * len(fitted) * torch.eye(x.shape[1]).double()
         weights = torch.linalg.solve(products, fitted.T @ y)
-        found.append(auc((x[held] - mean) @ weights, positive[held]))
+        found.append(task.roc_auc((x[held] - mean) @ weights, positive[held]))
     return sum(value for value in found if value is not None) / FOLDS
 
 
@@ -170,11 +170,6 @@ def sums_with(
     message = steps.check_upload(steps.fit(other, federation, device=device)[1], federation)
     others = [message] * (min(parties, PARTIES) - 1)
     return federation.method.explain(Messages([own, *others]), federation).reading()
-
-
-def auc(scores: Tensor, positive: Tensor) -> float | None:
-    """The chance that a positive one scores higher; None without both kinds."""
-    return task.roc_auc(torch.stack([torch.zeros_like(scores), scores], 1), positive)
 
 
 def _asked(mask: Tensor) -> Tensor:
