@@ -19,9 +19,16 @@ from pace.jobs import read_job, write_job
 from pace.methods import METHODS, Pace, RidgeSums, make
 from pace.models import GCN
 from pace.protocol import Federation, Message, Messages, Reading, steps
-from pace.runtimes.files import attacks, egress, fit_files, load_site, policy
-from pace.runtimes.files.egress import Egress, egress_files
-from pace.runtimes.files.policy import Policy, append_decision, log_file, read_policy, verify_log
+from pace.runtimes.files import attacks, egress, fit_files, load_site
+from pace.runtimes.files.egress import (
+    Egress,
+    Policy,
+    append_decision,
+    egress_files,
+    log_file,
+    read_policy,
+    verify_log,
+)
 from pace.task import roc_auc
 from tests.graphs import clients, federation
 from tests.preloaded import Preloaded
@@ -313,7 +320,7 @@ def test_report_policy_and_log_from_the_command_line(
     missing = pace("client", "audit", "--head", "f" * 64, cwd=north)
     assert missing.code == 2
     assert "none with hash" in missing.err
-    (state / policy.POLICY).write_text("sealed_only = true\n")
+    (state / egress.POLICY).write_text("sealed_only = true\n")
     for name in ("mine.local", "north.up", "north.egress.json"):
         (north / name).unlink()
     stopped = pace(*FIT, "north.up", cwd=north)

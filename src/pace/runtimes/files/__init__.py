@@ -9,7 +9,16 @@ from pace.runtimes.files.client import (
     identity,
     withdraw_files,
 )
-from pace.runtimes.files.egress import Egress, egress_files, item_table, risk_table
+from pace.runtimes.files.egress import (
+    Egress,
+    Policy,
+    egress_files,
+    item_table,
+    log_file,
+    read_policy,
+    risk_table,
+    verify_log,
+)
 from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.merge import Changes, MergeReport, merge_files, refused_table, server_key
 from pace.runtimes.files.model import (
@@ -21,7 +30,6 @@ from pace.runtimes.files.model import (
 )
 from pace.runtimes.files.model_page import score_table
 from pace.runtimes.files.outcome import STYLES, MaskScores, Outcome, findings
-from pace.runtimes.files.policy import Policy, log_file, read_policy, verify_log
 from pace.runtimes.files.rows import RowFiles, load_any, load_rows, mapped_sites, write_rows
 from pace.runtimes.files.sealed_jobs import check_known
 from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset

@@ -23,7 +23,6 @@ from pace.runtimes.files import model as models
 from pace.runtimes.files import outcome as outcomes
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
 from pace.runtimes.files.outcome import Outcome
-from pace.runtimes.files.policy import Policy
 from pace.runtimes.files.site import Members, Site
 
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
@@ -40,7 +39,7 @@ def fit_files(
     device: str = "cpu",
     overlapping: bool = False,
     editions: bool = False,
-    policy: Policy | None = None,
+    policy: egress.Policy | None = None,
     tell: Callable[[egress.Egress], object] = lambda report: None,
     confirm: Callable[[], bool] = lambda: True,
     by: str = "a program",
