@@ -19,7 +19,8 @@ import torch
 import typer
 
 from benchmarks.clock import cost
-from pace.datasets import Synthetic, client_graphs, generator, synthetic
+from pace.datasets import Synthetic, synthetic
+from pace.datasets.partition import client_graphs, generator
 from pace.jobs import Job
 from pace.models import GCN
 from pace.protocol import Message, steps, wire

@@ -5,7 +5,8 @@ from functools import cache
 import torch
 from fuzz.scratch import FOLDER
 
-from pace.datasets import Dataset, Division, Names, Synthetic, divide, synthetic
+from pace.datasets import Dataset, Names, Synthetic, divide, synthetic
+from pace.datasets.partition import Division
 from pace.graph import Graph
 from pace.jobs import SERVER, Job, signatures
 from pace.models import GCN, SAGE

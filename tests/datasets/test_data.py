@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from pace.datasets import DATASETS, Dataset, Names, file, load
+from pace.datasets import Dataset, Names, file, load
 from pace.datasets.benchmarks import cache_folder, data_root, writable
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import GraphError, SettingError
+from pace.registry import DATASETS
 
 PARTS = ("x", "edges", "y", "train", "val", "test")
 

@@ -1,30 +1,17 @@
 """Graphs by name and their division among clients: benchmarks, the embedded graph, a user's own."""
 
-from pace.datasets import file
-from pace.datasets.benchmarks import BENCHMARKS, cache_folder, data_root, locate
+from pace.datasets import file, folder
+from pace.datasets.benchmarks import BENCHMARKS, data_root, locate
 from pace.datasets.dataset import SITE_RATIOS, Dataset, Names, describe_graph, few_labels
 from pace.datasets.file import graph_sizes, load, read_graph
-from pace.datasets.folder import (
-    FOLDER,
-    About,
-    Edges,
-    Nodes,
-    is_folder,
-    read_folder,
-    width_of,
-    write_folder,
-)
+from pace.datasets.folder import is_folder, read_folder
 from pace.datasets.partition import (
     DATA_SEED,
-    Division,
-    client_graphs,
     describe_clients,
     divide,
-    generator,
     read_partition,
     with_drawn_masks,
     write_graphs,
     write_partition,
 )
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.registry import DATASETS

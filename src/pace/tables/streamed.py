@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.datasets import FOLDER, About, Edges, Names, Nodes, width_of, write_folder
+from pace.datasets import Names, folder
 from pace.errors import GraphError, SettingError
 from pace.io import plain_record
 from pace.tables.cells import Numbers, parse_cells
@@ -88,7 +88,7 @@ class StreamedTables:
         table[keys + 1] = np.arange(len(keys))
         return lambda wanted: table[wanted.clip(-1, most + 1) + 1]
 
-    def node_blocks(self) -> Iterator[Nodes]:
+    def node_blocks(self) -> Iterator[folder.Nodes]:
         """Features, labels and split of the nodes, in order."""
         before, column, empty = 0, self.plan.columns.split, True
         for block in arrow_blocks(self.nodes):
@@ -102,7 +102,7 @@ class StreamedTables:
         if column and empty:
             raise GraphError(f"{self.nodes.name}: split column {column!r} is empty in every row")
 
-    def edge_blocks(self) -> Iterator[Edges]:
+    def edge_blocks(self) -> Iterator[folder.Edges]:
         """Both ends of the edges as numbers of nodes, and their weights."""
         weight, dropped = self.plan.columns.weight, 0
         wanted = [*self.ends, *([weight] if weight else [])]
@@ -141,28 +141,28 @@ class StreamedTables:
         if memory < (least := nodes * (ROOM_PER_NODE + 16)):
             takes = f"{nodes:,} nodes take at least {least / 1e9:.1f} GB whatever is streamed"
             raise SettingError(f"{takes}, and --memory allows {memory / 1e9:.1f}: allow more")
-        about = About(
-            format=FOLDER,
+        about = folder.About(
+            format=folder.FOLDER,
             name=out.stem,
             nodes=nodes,
             features=len(plan.names),
             classes=len(plan.classes),
             ratios=plan.ratios,
             names=Names(plan.classes, plan.names),
-            width=width_of(nodes, len(plan.names), memory),
+            width=folder.width_of(nodes, len(plan.names), memory),
             directed=plan.directed,
             weighted=plan.columns.weight is not None,
             memory=memory,
         )
         told = [plain_record(about), plain_record(plan.columns), self.ends]
         told += [(path.resolve(), path.stat().st_mtime_ns) for path in (self.nodes, self.edges)]
-        about = write_folder(
+        about = folder.write_folder(
             out,
             about,
             hashlib.sha256(repr(told).encode()).hexdigest(),
             self.node_blocks,
             self.edge_blocks,
-            finish=lambda folder: arrow().parquet.write_table(ids, folder / "ids.parquet"),
+            finish=lambda staged: arrow().parquet.write_table(ids, staged / "ids.parquet"),
         )
         return {
             "nodes": nodes,
