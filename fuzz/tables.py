@@ -14,7 +14,6 @@ from pace.tables import (
     Columns,
     Problems,
     Proposal,
-    codebook_rows,
     data_columns,
     import_graph,
     merge_proposals,
@@ -78,7 +77,7 @@ def _applied(path: Path) -> None:
 def _merged(path: Path) -> None:
     sites = {"north": read_columns(path, Proposal), "south": honest_proposal()}
     book = merge_proposals(sites)[0]
-    codebook_rows(book)
+    book.as_table()
 
 
 def nodes() -> Path:

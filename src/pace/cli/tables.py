@@ -78,7 +78,7 @@ def propose(
     )
     notes, tells = [*remarks, *notes], TOLD.format(least)
     pace.tables.write_columns(out, proposed)
-    title, rows = f"{nodes.name}: {proposed.rows:,} rows", pace.tables.proposal_rows(proposed)
+    title, rows = f"{nodes.name}: {proposed.rows:,} rows", proposed.as_table()
     parts = [pace.reports.Table.of(title, *rows, names=2), *(f"Note: {note}" for note in notes)]
     facts = {"format": proposed.FORMAT, **plain_record(proposed), "notes": notes}
     console.answer(
@@ -209,7 +209,7 @@ def show_codebook(book: pace.tables.Codebook, notes: Sequence[str] = ()) -> None
         "features": f"{len(book.features):,} from {len(book.columns):,} columns",
     }
     console.facts("Codebook", facts, to)
-    to.print(pace.reports.Table.of("", *pace.tables.codebook_rows(book), words=2, names=2))
+    to.print(pace.reports.Table.of("", *book.as_table(), words=2, names=2))
     to.print(*(f"Warning: {warning}" for warning in book.warnings), style="yellow")
     to.print(*(f"Note: {note}" for note in notes), DISCLOSED)
 

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, optional, records
-from pace.tables.problems import MOST_COLUMNS, check_choice
+from pace.tables.dates import show_day
+from pace.tables.problems import MOST_COLUMNS, check_choice, listed
 from pace.tables.words import MISSING
 
 LARGEST_FILE = 16 * 2**20  # bytes
@@ -139,6 +140,24 @@ class Codebook(Described):
     def features(self) -> tuple[str, ...]:
         """The names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
+
+    def as_table(self) -> tuple[list[str], list[list[str]]]:
+        """Heads and rows, for people."""
+        rows = []
+        for column in self.columns:
+            if column.kind == "category":
+                becomes = listed(column.values) + " + other" * column.other
+                missing = (
+                    "marked" if column.indicator else "as other" if column.other else "refused"
+                )
+            else:
+                show = show_day if column.kind == "date" else "{:g}".format
+                scaled = f"(value - {show(column.centre)}) / {column.scale:g}"
+                becomes = "as it is" if (column.centre, column.scale) == (0, 1) else scaled
+                missing = "refused" if column.fill is None else show(column.fill)
+                missing += ", marked" * column.indicator
+            rows.append([column.name, column.kind, str(len(column.features)), becomes, missing])
+        return ["Column", "Kind", "Features", "Becomes", "If missing"], rows
 
 
 def refuse_repeated(kind: str, names: Iterable[str]) -> None:

@@ -4,8 +4,6 @@ A proposal holds kinds, categories and sizes, and no row. The codebook has the u
 pooled scaling.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -72,7 +70,7 @@ class Spread:
         if not (abs(self.mean) < LARGEST and 0 <= self.sd < LARGEST):
             raise SettingError("a mean or a standard deviation is out of range")
 
-    def is_apart(self, others: Sequence[Spread]) -> bool:
+    def is_apart(self, others: Sequence[Self]) -> bool:
         """Whether it lies so far from all others that it may be in another unit."""
         nearest = min(abs(self.mean - other.mean) for other in others)
         small, large = sorted((abs(self.mean), abs(fmean(other.mean for other in others))))
@@ -124,6 +122,18 @@ class Proposal(Described):
             size = f"{self.rows} rows and {len(self.columns)} columns"
             raise SettingError(f"it has {size}, expected at most 2^53 and {MOST_COLUMNS:,}")
         refuse_repeated("column", (column.name for column in self.columns))
+
+    def as_table(self) -> tuple[list[str], list[list[str]]]:
+        """Heads and rows, for people."""
+        rows = []
+        for column in self.columns:
+            holds = listed(column.words)
+            if column.spread is not None:
+                show = show_day if column.kind == "date" else "{:g}".format
+                holds = f"{show(column.spread.mean)} ± {column.spread.sd:g}"
+            counts = [f"{column.rows:,}", f"{column.missing:,}"]
+            rows.append([column.name, column.kind, *counts, holds])
+        return ["Column", "Kind", "Rows", "Missing", "Holds"], rows
 
 
 def propose_columns(
@@ -261,19 +271,6 @@ def _remarks(table: Table, columns: Sequence[Summary]) -> list[str]:
     return [f"{remark}: {listed(names)}" for remark, names in named.items() if names]
 
 
-def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table, for people."""
-    rows = []
-    for column in proposal.columns:
-        holds = listed(column.words)
-        if column.spread is not None:
-            show = show_day if column.kind == "date" else "{:g}".format
-            holds = f"{show(column.spread.mean)} ± {column.spread.sd:g}"
-        counts = [f"{column.rows:,}", f"{column.missing:,}"]
-        rows.append([column.name, column.kind, *counts, holds])
-    return ["Column", "Kind", "Rows", "Missing", "Holds"], rows
-
-
 def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codebook, list[str]]:
     """One codebook for all sites, and notes on it; columns whose kinds contradict are refused."""
     columns: dict[str, dict[str, Summary]] = {}
@@ -397,20 +394,3 @@ def _pooled(columns: Collection[Summary]) -> tuple[float, float]:
     mean = sum(rows * spread.mean for rows, spread in spreads) / total
     squares = sum(rows * (s.sd**2 + (s.mean - mean) ** 2) for rows, s in spreads)
     return significant(mean), significant(math.sqrt(squares / total)) or 1.0
-
-
-def codebook_rows(book: Codebook) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table, for people."""
-    rows = []
-    for column in book.columns:
-        if column.kind == "category":
-            becomes = listed(column.values) + " + other" * column.other
-            missing = "marked" if column.indicator else "as other" if column.other else "refused"
-        else:
-            show = show_day if column.kind == "date" else "{:g}".format
-            scaled = f"(value - {show(column.centre)}) / {column.scale:g}"
-            becomes = "as it is" if (column.centre, column.scale) == (0, 1) else scaled
-            missing = "refused" if column.fill is None else show(column.fill)
-            missing += ", marked" * column.indicator
-        rows.append([column.name, column.kind, str(len(column.features)), becomes, missing])
-    return ["Column", "Kind", "Features", "Becomes", "If missing"], rows
