@@ -262,10 +262,7 @@ def next_edition(
 ) -> Edition | None:
     """The edition after the job's, with these changes; None if it has made all of them already.
 
-    Args:
-        added: public keys by name.
-        withdrawals: by name.
-        removed: whom the server takes off the list.
+    `added` are public keys by name, `removed` those whom the server takes off the list.
     """
     before, number = current_edition(job), job.number + 1
     members, left, leavers = dict(before.members), dict(before.left), dict(removed)

@@ -43,8 +43,7 @@ class Change:
     rows: Array
 
     def __str__(self) -> str:
-        more = f" and {len(self.rows) - EXAMPLES:,} more" if len(self.rows) > EXAMPLES else ""
-        rows = ", ".join(map(str, self.rows[:EXAMPLES])) + more
+        rows = listed(self.rows.tolist(), EXAMPLES)
         return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
 
 

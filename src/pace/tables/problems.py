@@ -78,10 +78,10 @@ class Problems:
             raise ProblemsError(f"{problems}, nothing was written:", [*lines[:SHOWN], *more])
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
+def listed(names: Sequence[object], most: int = 6) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(map(str, names[:most])) + more
 
 
 def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
