@@ -36,7 +36,7 @@ from pace.tables.features import (
     column_values,
     stands_for_missing,
 )
-from pace.tables.graph_parts import read_labels
+from pace.tables.importing import read_labels
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table

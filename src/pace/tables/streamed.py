@@ -19,8 +19,7 @@ from pace.io import plain_record
 from pace.tables.cells import Numbers, parse_cells
 from pace.tables.codebook import Codebook
 from pace.tables.features import infer_columns
-from pace.tables.graph_parts import find_ends
-from pace.tables.importing import Columns, Plan
+from pace.tables.importing import Columns, Plan, find_ends
 from pace.tables.table import ArrowBlock, Table, arrow, arrow_blocks, open_table
 
 SPREAD = 4  # times the number of nodes: ids below it are looked up in a list, in one look
