@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pace import protocol
 from pace.errors import SettingError, WeightError
 from pace.gates import Gate, keep_local
 from pace.graph import Graph
@@ -63,16 +62,11 @@ class FedAvg(Summable):
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: (total[name] / total["nodes"]).float() for name in federation.start}
 
-    def explain(self, uploads: Uploads, federation: Federation) -> protocol.Explanation:
-        explanation = super().explain(uploads, federation)
-
-        def weights() -> list[Weight]:
-            """A client's share of the average is its share of all nodes."""
-            nodes = [float(upload["nodes"]) for upload in uploads]
-            pairs = zip(explanation.weights(), nodes, strict=True)
-            return [replace(weight, share=count / sum(nodes)) for weight, count in pairs]
-
-        return replace(explanation, weights=weights)
+    def weights(self, uploads: Uploads, federation: Federation) -> list[Weight]:
+        """A client's share of the average is its share of all nodes."""
+        nodes = [float(upload["nodes"]) for upload in uploads]
+        pairs = zip(super().weights(uploads, federation), nodes, strict=True)
+        return [replace(weight, share=count / sum(nodes)) for weight, count in pairs]
 
 
 @dataclass(frozen=True)

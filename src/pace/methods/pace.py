@@ -1,7 +1,7 @@
 """PACE: a propagation-aware, receiver-anchored correction (the paper's method)."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -101,14 +101,11 @@ class Pace(protocol.Summable):
             + (AVERAGED if name in whole else "")
             for name in message
         }
+        explained = replace(super().explain(uploads, federation), tensors=tensors)
         moment = next((value for name, value in message.items() if name.endswith("/m")), None)
-        return Explanation(
-            tensors,
-            Explanation.sentences + (() if moment is None else (MOMENTS,)),
-            lambda: self.reading(uploads, federation),
-            lambda: self.weights(uploads, federation),
-            None if moment is None else moment == 0,
-        )
+        if moment is None:
+            return explained
+        return replace(explained, sentences=(*explained.sentences, MOMENTS), unused=moment == 0)
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """The carrier is an update of W_0, and a column that no training node uses has no moment."""

@@ -6,6 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -185,18 +186,30 @@ class Method(Protocol):
         return [External({**local, **returned})]
 
     def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
-        """What an upload, or the sum of several, holds and tells.
-
-        Sentences are about the first upload. By default the reading is the mean of the models that are
-        sent, and a weight the norm of one; a method that sends anything else says how it is read.
-        """
-        tensors = {name: tensor_sentence(name, self.tensors) for name in next(iter(uploads), {})}
-        start = federation.start
+        """What an upload, or the sum of several, holds and tells; sentences are about the first."""
         return Explanation(
-            tensors,
-            reading=lambda: mean_model(uploads, start),
-            weights=lambda: update_norms(uploads, start),
+            {name: tensor_sentence(name, self.tensors) for name in next(iter(uploads), {})},
+            reading=lambda: self.reading(uploads, federation),
+            weights=lambda: self.weights(uploads, federation),
         )
+
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
+        """By default the mean of the models that are sent, W_0 in place of what is not."""
+        start = federation.start
+        sent = [{**start, **upload} for upload in uploads if start.keys() & upload.keys()]
+        if not sent:
+            return Reading()
+        means = {name: torch.stack([model[name] for model in sent]).mean(0) for name in start}
+        return Reading(External(means))
+
+    def weights(self, uploads: Uploads, federation: Federation) -> list[Weight]:
+        """By default the norm of each model that is sent whole."""
+        start = federation.start
+        weights = [
+            Weight(norm=norm(subtract(start, upload)) if start.keys() <= upload.keys() else None)
+            for upload in uploads
+        ]
+        return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
 
 
 @runtime_checkable
@@ -229,24 +242,6 @@ class ClosedForm(Method, Protocol):
         return {}
 
 
-def mean_model(uploads: Uploads, start: Params) -> Reading:
-    """The mean of the models that are sent, W_0 in place of what is not."""
-    sent = [{**start, **upload} for upload in uploads if start.keys() & upload.keys()]
-    if not sent:
-        return Reading()
-    means = {name: torch.stack([model[name] for model in sent]).mean(0) for name in start}
-    return Reading(External(means))
-
-
-def update_norms(uploads: Uploads, start: Params) -> list[Weight]:
-    """The norm of each model that is sent whole."""
-    weights = [
-        Weight(norm=norm(subtract(start, upload)) if start.keys() <= upload.keys() else None)
-        for upload in uploads
-    ]
-    return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
-
-
 class Summable(Method):
     """A method whose server needs no more than a sum over clients, and gives all the same answer.
 
@@ -263,11 +258,7 @@ class Summable(Method):
 
     def total(self, uploads: Uploads, federation: Federation) -> Message:
         """The sum of all clients' statistics, added up in their order."""
-        total: Message = {}
-        for upload in uploads:
-            statistic = self.statistic_of(upload, federation)
-            total = add(total, statistic) if total else statistic
-        return total
+        return reduce(add, (self.statistic_of(upload, federation) for upload in uploads))
 
     def check_total(self, total: Message, clients: int, federation: Federation) -> None:
         """Refuse a sum that no honest clients' statistics have, as far as a sum shows it."""

@@ -6,7 +6,7 @@ Each from its paper, as far as that says; what differs from it is listed in its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar
 
@@ -20,7 +20,6 @@ from pace.methods.beyond.ridge import SCALE
 from pace.models import fitted_labels, unit_rows
 from pace.params import Params
 from pace.protocol import (
-    Explanation,
     External,
     Federation,
     Message,
@@ -67,14 +66,10 @@ class Rival(Method):
     ) -> list[External]:
         return [External(dict(returned), type(self).__name__, self.predictor(federation))]
 
-    def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """It is read as the model that these uploads alone give."""
-
-        def reading() -> Reading:
-            returned = next(iter(self.merge(uploads, federation)))
-            return Reading(External(dict(returned), predict=self.predictor(federation)))
-
-        return replace(super().explain(uploads, federation), reading=reading)
+        returned = next(iter(self.merge(uploads, federation)))
+        return Reading(External(dict(returned), predict=self.predictor(federation)))
 
 
 class ClassSums(Rival, Summable):

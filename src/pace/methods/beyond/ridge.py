@@ -359,11 +359,7 @@ class PaceRidge(Regressed):
             f"{int(labels.any(0).sum())} classes here. Classes with fewer than {self.smallest_class} "
             f"{kind} nodes are not in it."
         )
-        return replace(
-            super().explain(uploads, federation),
-            sentences=(NO_NODE, told),
-            reading=lambda: self.reading(uploads, federation),
-        )
+        return replace(super().explain(uploads, federation), sentences=(NO_NODE, told))
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """Z and M of each hop: B ≈ ZᵀM by class."""

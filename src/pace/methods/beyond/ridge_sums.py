@@ -72,11 +72,7 @@ class RidgeSums(Regressed, Summable):
             "each class. A class with one training node sends that node's features: here "
             f"{single} of {sums.shape[1]} classes look like that. Meant for jobs whose sums are sealed."
         )
-        return replace(
-            super().explain(uploads, federation),
-            sentences=(NO_NODE, told),
-            reading=lambda: self.reading(uploads, federation),
-        )
+        return replace(super().explain(uploads, federation), sentences=(NO_NODE, told))
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}
