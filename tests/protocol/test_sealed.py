@@ -76,7 +76,8 @@ class Probe(Limited):
 
 
 # What a server that reads uploads asks of a method, and what one that reads their sum asks instead.
-OPEN_ONLY = {"check", "merge"}
+# Of sealed uploads there is no reading, and no weight of one (`layouts.explain_uploads`).
+OPEN_ONLY = {"check", "merge", "reading", "weights"}
 SEALED_ONLY = {"needs", "sums_reveal", "statistic_of", "check_total", "personal"}
 
 
