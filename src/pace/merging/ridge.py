@@ -145,9 +145,7 @@ def leading_rows(products: Tensor, count: int) -> Tensor:
     """diag(σ)Vᵀ with V the leading eigenvectors of AᵀA; above `FULL`, nearly."""
     if len(products) > FULL:
         rows = krylov_rows(products, count)  # of AᵀA itself, diag(σ²)Vᵀ
-        lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-        scaled: Tensor = rows / lengths.sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
-        return scaled
+        return rows / lengths(rows).sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
     squares, vectors = torch.linalg.eigh(products)
     first = max(0, len(vectors) - count)
     leading: Tensor = (vectors * squares.clamp_min(0).sqrt())[:, first:].flip(1).T

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from pace.errors import GraphError
 from pace.graph import Graph
@@ -47,7 +48,7 @@ def rows_by(name: str, fit: str, graph: Graph, classes: int) -> Any:
     """
     if isinstance(graph, RowTable):
         rows = graph.maps[row_key(name, fit)]
-        return rows if name == LABELS else _unit(rows)
+        return rows if name == LABELS else normalize(rows, eps=SHORTEST)
     if name == LABELS:
         return label_rows(graph, fitted_nodes(graph, fit), classes)
     if name == NEIGHBOURHOOD:
@@ -307,14 +308,14 @@ def label_columns(near: Tensor, far: Tensor) -> Tensor:
 def _stored_rows(graph: MappedGraph, hop: int) -> Later:
     x = graph.stored
     if hop == 0:
-        return Later(lambda nodes: _unit(roots_of(x[nodes])))
+        return Later(lambda nodes: normalize(roots_of(x[nodes]), eps=SHORTEST))
 
     def roots(nodes: Tensor, columns: slice) -> Tensor:
         return roots_of(x.part(nodes, columns))
 
     along = [travel.propagation(graph)] * hop
     stored = graph.stored_product(f"hop{hop}", x.shape[1], roots, along)
-    return Later(lambda nodes: _unit(stored[nodes]))
+    return Later(lambda nodes: normalize(stored[nodes], eps=SHORTEST))
 
 
 def _stored_neighbourhood(graph: MappedGraph) -> Later:
@@ -329,11 +330,7 @@ def _stored_neighbourhood(graph: MappedGraph) -> Later:
 
     near = graph.stored_product("near", x.shape[1], scaled, mean)
     far = graph.stored_product("far", x.shape[1], near.part, mean)
+    parts = (own, near, far, degrees)
     return Later(
-        lambda nodes: _unit(torch.cat([own[nodes], near[nodes], far[nodes], degrees[nodes]], 1))
+        lambda nodes: normalize(torch.cat([part[nodes] for part in parts], 1), eps=SHORTEST)
     )
-
-
-def _unit(rows: Tensor) -> Tensor:
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return rows / lengths.clamp_min(SHORTEST)
