@@ -32,9 +32,6 @@ class Pace(protocol.Summable):
         return    P_r(Δ - own carrier)
         External  W_L + return
 
-    Raises:
-        SettingError: the rank is below 1.
-
     Example:
         >>> from pace import Pace
         >>> Pace(rank=2).rank

@@ -29,8 +29,6 @@ from pace.models.refitted import (
 from pace.models.unit_rows import LABELS, NEIGHBOURHOOD, row_key, rows_by, unit_rows
 from pace.registry import MODELS
 
-COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings
-
 
 def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> Model:
     """The model that `text` names, with `layers - 1` hidden layers of one width."""
@@ -92,4 +90,4 @@ def settings_of(model: Model) -> dict[str, object]:
     if isinstance(model, TorchModel):
         return {"structure": model.structure}
     named = (field.name for field in fields(model))  # type: ignore[arg-type]
-    return {name: getattr(model, name) for name in named if name not in COMMON}
+    return {name: getattr(model, name) for name in named if name not in MODELS.common}

@@ -123,9 +123,8 @@ class GAT(Layered):
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         """The operators are the features of the first layer's sources, then the edges of each layer."""
         reached = travel.reach(travel.neighbour_sum(graph, 1.0), graph, self.layers, centers)
-        edges: dict[int, Edges] = {}
-        for block, own in zip(reached.blocks, reached.own, strict=True):
-            edges.setdefault(id(block), Edges.of(block, own))
+        pairs = zip(reached.blocks, reached.own, strict=True)
+        edges = {id(block): Edges.of(block, own) for block, own in pairs}
         layers = (edges[id(block)] for block in reached.blocks)
         sources = travel.at(travel.features(graph), reached.rows[0])
         return Field(reached.centers[1:], (sources, *layers))

@@ -23,9 +23,6 @@ class GCN(Layered):
     Dropout comes after each hidden activation. Weights are stored (out, in) and the bias is added after
     propagation, as in PyG.
 
-    Raises:
-        SettingError: a width is below 1, or dropout is not in [0, 1).
-
     Example:
         >>> from pace import GCN
         >>> GCN((1433, 64, 7)).layers

@@ -19,6 +19,6 @@ from pace.protocol.method import (
 )
 from pace.protocol.number_formats import KINDS
 from pace.protocol.ring import Ring
-from pace.protocol.sealing import ONE, Seal, check_sealable, counted, in_ring
+from pace.protocol.sealing import Seal, check_sealable, counted, in_ring
 from pace.protocol.steps import adopt, fit, merge
 from pace.protocol.uploads import Messages, Received, Without

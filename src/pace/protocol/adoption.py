@@ -22,7 +22,6 @@ from pace.protocol import wire
 from pace.protocol.federation import Federation
 from pace.protocol.layouts import check, own_return, return_layout
 from pace.protocol.method import External, bounded
-from pace.protocol.uploads import Message
 
 BLOCK = 4096  # nodes whose rows are multiplied out together
 
@@ -144,10 +143,7 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
         predict: the logits of some models of each receiver, of the network that clients train;
             by default, one model after the other. A simulation gives it, and keeps no model.
     """
-    messages, problems = zip(*map(_own_message, receivers), strict=True)
-    pairs = list(zip(receivers, messages, strict=True))
-    given = [(r.kept.local, message, r.graph, r.federation) for r, message in pairs]
-    made = [parts[-1].method.adopt(*parts) for parts in given]
+    made, problems = zip(*map(_made, receivers), strict=True)
     externals = [[external for external in own if not external.held_out] for own in made]
     with torch.no_grad():
         if predict is None:
@@ -174,13 +170,13 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
     return adoptions
 
 
-def _own_message(receiver: Receiver) -> tuple[Message, str]:
-    """The return to a receiver's very own upload, and what is wrong with its numbers, if anything.
+def _made(receiver: Receiver) -> tuple[Sequence[External], str]:
+    """What the method makes of the return to a receiver's very own upload, and what is wrong with it.
 
     A return with numbers that no upload may have is one that says nothing: all of it is zero.
     """
-    kept, federation = receiver.kept, receiver.federation
-    check(receiver.graph, federation)
+    kept, graph, federation = receiver.kept, receiver.graph, receiver.federation
+    check(graph, federation)
     frame = wire.decode(receiver.returned, return_layout(federation), federation.digest)
     if frame.answers != kept.upload:
         raise ReceiverError(
@@ -193,7 +189,8 @@ def _own_message(receiver: Receiver) -> tuple[Message, str]:
     except NumberError as error:
         problem = f"the return's {error}"
         message = {name: torch.zeros_like(value) for name, value in message.items()}
-    return own_return(message, kept.local, federation), problem
+    message = own_return(message, kept.local, federation)
+    return federation.method.adopt(kept.local, message, graph, federation), problem
 
 
 def _evident(external: External, receiver: Receiver) -> External:

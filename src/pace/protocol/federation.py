@@ -24,9 +24,6 @@ SEED = SEEDS[0]
 class Federation:
     """What all parties agree on before anything is sent; its digest is in every message.
 
-    Raises:
-        SettingError: a setting is out of range.
-
     Example:
         >>> from pace import GCN, Federation, Pace
         >>> federation = Federation(GCN((12, 8, 3)), Pace(), seed=7)

@@ -150,13 +150,11 @@ def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
         messages: Iterable[Message] = repeat(method.answer(total, federation), clients)
     else:
         messages = federation.method.merge(uploads, federation)
-    last, layout = None, wire.Layout({}, federation.numbers)
+    last = None
     for client, message in enumerate(messages):
         if message is not last:
             last, content = message, wire.written(message, federation.numbers)
-            shapes = wire.layout(message, federation.numbers)
-            if list(shapes.items()) != list(layout.items()):  # else its table is already written
-                layout = shapes
+            layout = wire.layout(message, federation.numbers)
         yield wire.framed(layout, content, federation.digest, uploads.checksums[client])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from os import SEEK_END
@@ -37,20 +37,11 @@ class Uploads(Protocol):
             yield from unbatched(batch)
 
 
-class Messages(Uploads):
+class Messages(list[Message], Uploads):
     """Uploads that are in memory."""
 
-    def __init__(self, messages: Iterable[Message]) -> None:
-        self.messages = list(messages)
-
-    def __len__(self) -> int:
-        return len(self.messages)
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self.messages)
-
     def batches(self) -> Iterator[Message]:
-        return batches(self.messages)
+        return batches(self)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,6 @@ class Penalty(Protocol):
 class Recipe:
     """How a client trains: full-batch steps from W_0, the last checkpoint kept.
 
-    Raises:
-        SettingError: a setting is unknown or out of range.
-
     Example:
         >>> from pace import Recipe
         >>> Recipe(epochs=50, optimiser="sgd", momentum=0.9).rate
