@@ -121,12 +121,8 @@ class Pace(protocol.Summable):
 
         Where there is no moment, as for a bias, every client weighs the same.
         """
-        start = federation.start
+        total, start = self.total(uploads, federation), federation.start
         weights: list[Weight] = []
-        totals: dict[str, Tensor] = {}
-        for _, moments in pairs(uploads, start):
-            for name, moment in moments.items():
-                totals[name] = totals.get(name, torch.zeros(())) + (moment.double() + EPS).sum(0)
         numbers = sum(value.numel() for value in start.values())
         for carriers, moments in pairs(uploads, start):
             lengths = merging.norms(carriers)
@@ -134,7 +130,7 @@ class Pace(protocol.Summable):
             for name, value in start.items():
                 part: Tensor | float = 1 / len(uploads)
                 if name in moments:
-                    part = ((moments[name].double() + EPS) / totals[name]).mean(1)
+                    part = ((moments[name].double() + EPS) / total[f"{name}/m"]).mean(1)
                 share += value.numel() / numbers * part
             weights += map(Weight, share.tolist(), lengths.tolist())
         return weights
