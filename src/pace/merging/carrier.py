@@ -6,7 +6,7 @@ In a batch of messages every tensor has a first dimension, for the clients.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -30,8 +30,8 @@ class LowRank:
     def dense(self) -> Tensor:
         return self.left @ self.right
 
-    def __getitem__(self, client: int) -> LowRank:
-        """The factors of one client, of a batch."""
+    def __getitem__(self, client: int | None) -> LowRank:
+        """The factors of one client, of a batch; with None, of one client as a batch."""
         return LowRank(self.left[client], self.right[client])
 
     def flipped(self) -> LowRank:
@@ -43,17 +43,6 @@ class LowRank:
         left, triangle = torch.linalg.qr(self.left.double())
         right = triangle @ self.right.double()
         return LowRank(left.to(self.left.dtype), right.to(self.left.dtype))
-
-
-def stack(values: Sequence[LowRank | Tensor]) -> LowRank | Tensor:
-    """One parameter of some clients as a batch."""
-    factors = [value for value in values if isinstance(value, LowRank)]
-    if len(factors) < len(values):
-        return torch.stack([v.dense() if isinstance(v, LowRank) else v for v in values])
-    return LowRank(
-        torch.stack([value.left for value in factors]),
-        torch.stack([value.right for value in factors]),
-    )
 
 
 Carrier = Mapping[str, LowRank | Tensor]

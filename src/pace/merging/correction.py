@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from pace.merging.carrier import RANK, Carrier, LowRank, dense, factorised, runs, stack, truncate
+from pace.merging.carrier import RANK, Carrier, LowRank, dense, factorised, runs
 from pace.params import Params, add
 
 EXTRA = 8  # directions of the consensus that are looked through beside a receiver's own
@@ -21,8 +21,7 @@ def correction(
     consensus: Params, own: Carrier, rank: int | None = RANK
 ) -> dict[str, LowRank | Tensor]:
     """Γ_i = P_r(Δ - own carrier): what receiver i is sent, and right for i alone."""
-    alone = {name: stack([value]) for name, value in own.items()}
-    (batch,) = corrections(consensus, [alone], rank)
+    (batch,) = corrections(consensus, [{name: value[None] for name, value in own.items()}], rank)
     return {name: value[0] for name, value in batch.items()}
 
 
@@ -47,8 +46,7 @@ class Difference:
     """
 
     def __init__(self, shared: Tensor, rank: int | None) -> None:
-        self.shared = shared
-        self.rank = rank
+        self.shared, self.rank = shared, rank
         if rank is not None and factorised(shared, rank):
             self.tall = shared.shape[0] > shared.shape[1]
             self.wide = (shared.t() if self.tall else shared).double()
@@ -56,11 +54,9 @@ class Difference:
             self.first = (self.gram @ self.gram)[:, :EXTRA]
 
     def __call__(self, owns: LowRank | Tensor) -> LowRank | Tensor:
-        if isinstance(owns, Tensor) or self.rank is None:
-            plain = self.shared - (owns if isinstance(owns, Tensor) else owns.dense())
-            if self.rank is None or not factorised(self.shared, self.rank):
-                return plain
-            return stack([truncate(update, self.rank) for update in plain])
+        if isinstance(owns, Tensor):
+            return self.shared - owns
+        assert self.rank is not None  # there are factors
         flat = owns.flipped() if self.tall else owns
         left, right = flat.left.double(), flat.right  # (many, short, r), (many, r, long)
         basis = leading(*self.grams(left, right), self.rank)
