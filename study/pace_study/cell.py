@@ -84,6 +84,7 @@ SCHEMA = arrow.schema(
         ("ece", arrow.list_(arrow.float64())),  # one for each reading; null in older cells
     ]
 )
+SAME = ("method", "seed", "alphas", "upload", "returned", "dense")  # in a row and in a trial
 Stored = dict[str, Any]  # a row of that schema
 
 
@@ -109,11 +110,32 @@ class Store:
 
     def read(self, cell: Cell) -> Trial | None:
         """The stored result, or None."""
-        return _trial(self.rows[cell]) if cell in self.rows else None
+        if (row := self.rows.get(cell)) is None:
+            return None
+        clients, areas = len(row["alphas"]), row["roc_auc"]
+        return Trial(
+            **{name: row[name] for name in SAME},
+            counts={
+                reading: list(torch.from_numpy(confusions(row[reading], clients)))
+                for reading in READINGS
+            },
+            seconds={step: row[step] for step in STEPS if row[step] is not None},
+            roc_auc={} if areas is None else dict(zip(READINGS, areas, strict=True)),
+            ece=dict(zip(READINGS, row["ece"] or (), strict=False)),
+        )
 
     def write(self, cell: Cell, trial: Trial, *, epochs: int | None, device: str) -> None:
         """Append a cell to the journal, durably."""
-        row = _row(cell, trial) | {
+        row = {
+            **{name: getattr(trial, name) for name in SAME},
+            **asdict(cell),
+            **{
+                reading: torch.stack(counts).flatten().tolist() if counts else []
+                for reading, counts in trial.counts.items()
+            },
+            **{step: trial.seconds.get(step) for step in STEPS},
+            "roc_auc": [trial.roc_auc[reading] for reading in READINGS] if trial.roc_auc else None,
+            "ece": [trial.ece[reading] for reading in READINGS] if trial.ece else None,
             "epochs": epochs,
             "settings": cell.settings(),
             "versions": json.dumps(versions()),
@@ -195,42 +217,6 @@ def _cell(row: Stored) -> Cell:
 def _by_cell(rows: Iterable[Stored]) -> dict[Cell, Stored]:
     found = {_cell(row): row for row in rows}
     return {cell: found[cell] for cell in sorted(found, key=_order)}
-
-
-def _row(cell: Cell, trial: Trial) -> Stored:
-    return asdict(cell) | {
-        "alphas": trial.alphas,
-        **{
-            reading: torch.stack(counts).flatten().tolist() if counts else []
-            for reading, counts in trial.counts.items()
-        },
-        "upload": trial.upload,
-        "returned": trial.returned,
-        "dense": trial.dense,
-        **{step: trial.seconds.get(step) for step in STEPS},
-        "roc_auc": [trial.roc_auc[reading] for reading in READINGS] if trial.roc_auc else None,
-        "ece": [trial.ece[reading] for reading in READINGS] if trial.ece else None,
-    }
-
-
-def _trial(row: Stored) -> Trial:
-    clients = len(row["alphas"])
-    areas = row["roc_auc"]
-    return Trial(
-        method=row["method"],
-        seed=row["seed"],
-        alphas=row["alphas"],
-        counts={
-            reading: list(torch.from_numpy(confusions(row[reading], clients)))
-            for reading in READINGS
-        },
-        upload=row["upload"],
-        returned=row["returned"],
-        dense=row["dense"],
-        seconds={step: row[step] for step in STEPS if row[step] is not None},
-        roc_auc={} if areas is None else dict(zip(READINGS, areas, strict=True)),
-        ece=dict(zip(READINGS, row["ece"] or (), strict=False)),
-    )
 
 
 def confusions(counts: Any, clients: int) -> np.ndarray[Any, Any]:

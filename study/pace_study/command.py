@@ -106,7 +106,7 @@ def reproduce(
     every = [part.name for part in kept.parts] if kept else ["main"]
     asked = moved(parts or every, partition, clients, given.words(draws))
     wanted = narrowed(asked, given.words(datasets) if datasets else here, named)
-    how = run.How(None, given.device(device), epochs)
+    how = run.How(given.device(device), epochs)
     store = kept.store if kept else Store(out / "cells")
     if kept:
         chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in kept.cells}]

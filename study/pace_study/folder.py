@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,14 +22,6 @@ COMMANDS = "commands.json"
 LARGEST = 2**20  # bytes of a file of names
 
 
-@dataclass(frozen=True)
-class MadeWith:
-    """What some of the cells were computed with."""
-
-    versions: Mapping[str, str]
-    device: str
-
-
 class Study:
     """Everything of a folder that a page tells of."""
 
@@ -46,11 +37,6 @@ class Study:
         found = {cell.dataset for cell in self.cells}
         self.datasets = [name for name in SIX if name in found] + sorted(found - set(SIX))
         self.absent = [name for name in _json(folder / "absent.json") or () if name not in found]
-
-    @cached_property
-    def made_with(self) -> list[MadeWith]:
-        found = dict.fromkeys((row["versions"], row["device"]) for row in self.store.rows.values())
-        return [MadeWith(json.loads(versions), device) for versions, device in found]
 
     @cached_property
     def parts(self) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -132,19 +133,19 @@ def document(study: Study, seeds: Sequence[int]) -> Document:
 
 
 def _what_was_run(study: Study, seeds: Sequence[int]) -> Iterable[Block]:
-    libraries = dict.fromkeys(name for how in study.made_with for name in how.versions)
-    versions = {
-        name: _distinct(how.versions.get(name, "-") for how in study.made_with)
-        for name in libraries
-    }
+    rows = study.store.rows.values()
+    made_with = [json.loads(text) for text in dict.fromkeys(row["versions"] for row in rows)]
+    libraries = dict.fromkeys(name for versions in made_with for name in versions)
     facts = {
         "Datasets": ", ".join(map(title, study.datasets)),
         **{title(name): NO_DATA for name in study.absent},
         "Methods": ", ".join(sorted({cell.method for cell in study.cells})),
         "Parts": ", ".join(part.name for part in study.parts),
         "Seeds": ", ".join(map(str, seeds)),
-        "Device": _distinct(how.device for how in study.made_with),
-        **versions,
+        "Device": _distinct(row["device"] for row in rows),
+        **{
+            name: _distinct(versions.get(name, "-") for versions in made_with) for name in libraries
+        },
     }
     yield Facts(tuple(facts.items()))
     yield Code("\n".join(study.commands))

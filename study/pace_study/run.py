@@ -30,9 +30,8 @@ from pace_study.study import Part
 
 @dataclass(frozen=True)
 class How:
-    """What does not change a result: where its data are and what computes it."""
+    """What computes cells, and for how long clients train."""
 
-    data_root: Path | None = None
     device: str = "cpu"
     epochs: int | None = None
 
@@ -52,19 +51,19 @@ def plan(
         raise SettingError("--datasets and --methods leave nothing of the study to run")
     store.fold()  # what an interrupted run left
     lacking = [cell for cell in cells if not store.has(cell, how.epochs)]
-    todo, absent = available(lacking, how)
+    todo, absent = available(lacking)
     if not todo and len(lacking) == len(cells):
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in absent.items())
         raise SettingError(f"nothing of this can be run:{reasons}")
     return todo, len(cells) - len(lacking), absent
 
 
-def available(cells: Sequence[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:
+def available(cells: Sequence[Cell]) -> tuple[list[Cell], dict[str, str]]:
     """The cells whose dataset can be loaded, and for each dataset that cannot, why."""
     absent = {}
     for dataset in dict.fromkeys(cell.dataset for cell in cells):
         try:
-            _dataset_shape(dataset, how.data_root)
+            _dataset_shape(dataset)
         except PaceError as error:
             absent[dataset] = str(error)
     return [cell for cell in cells if cell.dataset not in absent], absent
@@ -170,8 +169,8 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     """One place, every method on every seed: those that train alike are trained once."""
     torch.set_num_threads(1)
     first = cells[0]
-    graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed, how.data_root)
-    features, classes = _dataset_shape(first.dataset, how.data_root)
+    graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed)
+    features, classes = _dataset_shape(first.dataset)
     model = sized(first.model, features, HIDDEN, LAYERS, classes)
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
     methods = {
@@ -192,14 +191,12 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
 
 
 @lru_cache(maxsize=1)
-def _graphs(
-    dataset: str, partition: str, clients: int, data_seed: int, root: Path | None
-) -> list[Graph]:
+def _graphs(dataset: str, partition: str, clients: int, data_seed: int) -> list[Graph]:
     """The client graphs of the place last worked on; seeds of a place come one after another."""
-    return divide(load(dataset, root), partition, clients, data_seed)
+    return divide(load(dataset), partition, clients, data_seed)
 
 
 @lru_cache(maxsize=16)
-def _dataset_shape(dataset: str, root: Path | None) -> tuple[int, int]:
-    loaded = load(dataset, root)
+def _dataset_shape(dataset: str) -> tuple[int, int]:
+    loaded = load(dataset)
     return loaded.graph.features, loaded.classes

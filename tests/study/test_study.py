@@ -285,7 +285,7 @@ def test_two_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> N
 
 def test_missing_data_is_said_and_not_run() -> None:
     cells = [cell(dataset="nowhere"), cell(dataset="nowhere", seed=1), cell()]
-    kept, absent = run.available(cells, HOW)
+    kept, absent = run.available(cells)
     assert kept == [cell()]
     assert "nowhere" in absent["nowhere"]
 
