@@ -1,16 +1,21 @@
-"""Methods beyond the paper against PACE: setting by setting, part by part and level by level."""
+"""Rows against other rows, setting by setting; and methods beyond the paper against PACE.
+
+Differences are in points, paired by draw and seed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from pace.reports import Table, Value
-from pace_study.comparisons import SIZES, Harm, by_setting
-from pace_study.scores import of_part
+from pace.reports import Finding, Table, Value
+from pace_study.records import title
+from pace_study.scores import SETTING, Harm, of_part, t_interval
 from pace_study.study import (
     CITATION,
     DUO,
@@ -27,6 +32,8 @@ from pace_study.study import (
 )
 from pace_study.tables import PERCENT, POINTS, Columns, frame_table
 
+MEANS = ["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]
+SIZES = ["upload", "returned"]
 TUNING_DRAWS = (1, 2, 3, 4, 5)  # on which the closed form was chosen, for Cora, CiteSeer and PubMed
 ONE_SPLIT = "Setting by setting, intervals over seeds on one split"
 BY_SETTING = "The closed form, setting by setting, intervals over seeds on one split"
@@ -50,6 +57,55 @@ LEVELS = {f"{level:g}": row for level, row in GUARDS.items()}  # from none to st
 AGAINST: Columns = (
     ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval_pace", "")
 )  # fmt: skip
+
+
+def by_setting(trials: pd.DataFrame, others: Mapping[str, Row]) -> pd.DataFrame:
+    """A line for each setting and label of some trials, against each of the other rows there."""
+    lines = []
+    for (dataset, partition, clients), here in trials.groupby(SETTING, sort=False):
+        rows = {
+            label: own.set_index(["data_seed", "seed"]).sort_index()
+            for label, own in here.groupby("label", sort=False)
+        }
+        for label, ours in rows.items():
+            lines.append(
+                {
+                    **ours.iloc[0][[*SETTING, "method"]],
+                    "setting": f"{title(dataset)}, {partition}, C = {clients}",
+                    "label": label,
+                    **ours[MEANS].mean(),
+                    **{way: (ours[way] / ours.alphas.map(len)).mean() for way in SIZES},
+                    "draws": len(ours),
+                    "by_draw": ours.accuracy.to_dict(),
+                }
+            )
+            for name, row in others.items():
+                points = against(ours, rows.get(row.label), partition)
+                lines[-1] |= {f"{key}_{name}": value for key, value in points.items()}
+    return pd.DataFrame(lines)
+
+
+def against(ours: pd.DataFrame, other: pd.DataFrame | None, partition: str) -> dict[str, Any]:
+    """Points over another row's trials in one setting, over the draws and seeds that both have.
+
+    Intervals are over draws, whose seeds share a split, or over the seeds of the only draw. `worst` is a
+    receiver's mean or, where each draw has receivers of its own, the lowest.
+    """
+    both = ours.index.intersection([] if other is None else other.index)
+    if other is None or both.empty:
+        return {"over": np.nan, "interval": (np.nan, np.nan), "harm": np.nan, "worst": np.nan}
+    mine, theirs = ours.loc[both], other.loc[both]
+    points = mine.accuracy - theirs.accuracy
+    draws = points.groupby(level="data_seed").mean()
+    same = len(draws) == 1 or not partition.startswith("dirichlet")
+    nodes = np.stack(mine.hits.to_list()) - np.stack(theirs.hits.to_list())
+    shares = 100 * nodes / np.maximum(np.stack(mine.nodes.to_list()), 1)
+    return {
+        "over": float(points.mean()),
+        "interval": t_interval(draws if len(draws) > 1 else points),
+        "harm": Harm.of(nodes, same),
+        "worst": float(shares.mean(0).min() if same else shares.min()),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +164,12 @@ class Beyond:
 # --- what they set out to do --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Aim:
+def aim(statement: str, holds: bool, evidence: str) -> Finding:
     """What a method set out to do, whether it did, and the numbers that say so."""
-
-    statement: str
-    holds: bool
-    evidence: str
+    return Finding(statement, "holds" if holds else "fails", evidence)
 
 
-def duo_aims(study: Beyond) -> list[Aim]:
+def duo_aims(study: Beyond) -> list[Finding]:
     """What pace-duo set out to do."""
     found = study.lines((PACE, DUO))
     if found.empty:
@@ -126,28 +178,28 @@ def duo_aims(study: Beyond) -> list[Aim]:
     least, lowest = ours.over_pace.idxmin(), ours.over_local.idxmin()
     most = ours[["upload", "returned"]].max(axis=1)
     return [
-        Aim(
+        aim(
             "No setting is worse than PACE by more than 0.1 point.",
             new.lowest >= -0.1,
             f"lowest {new.lowest:+.2f} ({least}); {(ours.over_pace < -0.1).sum()} of {len(ours)} "
             "settings below -0.1",
         ),
-        Aim(
+        aim(
             "On average it is at least 0.3 point better than PACE.",
             new.over_pace >= 0.3,
             f"{new.over_pace:+.2f} over {new.settings:.0f} settings",
         ),
-        Aim(
+        aim(
             "No setting is below Local by more than 0.1 point.",
             new.below_local >= -0.1,
             f"lowest {new.below_local:+.2f} ({lowest}); PACE's lowest {old.below_local:+.2f}",
         ),
-        Aim(
+        aim(
             "At most half as many receivers are harmed as by PACE.",
             new.harm.harmed <= old.harm.harmed / 2,
             _harm(new, old),
         ),
-        Aim(
+        aim(
             "It costs at most 52 % of PACE's bytes, in each direction.",
             most.max() <= 0.52,
             f"upload {100 * new.upload:.1f} %, return {100 * new.returned:.1f} % on average; "
@@ -156,14 +208,14 @@ def duo_aims(study: Beyond) -> list[Aim]:
     ]
 
 
-def ridge_aims(study: Beyond) -> list[Aim]:
+def ridge_aims(study: Beyond) -> list[Finding]:
     """What the closed form set out to do, in both its forms."""
     found = study.lines((PACE, RIDGE, SUMS))
     if found.empty:
         return []
     old, ridge, sums = (found.loc[label] for label in found.index)
     aims = [
-        Aim(
+        aim(
             f"{new.name}: on average at least {least} points above PACE.",
             new.over_pace >= least,
             f"{new.over_pace:+.2f} over {new.settings:.0f} settings",
@@ -172,19 +224,19 @@ def ridge_aims(study: Beyond) -> list[Aim]:
     ]
     for new in (ridge, sums):
         aims += [
-            Aim(
+            aim(
                 f"{new.name}: no setting more than 0.1 point below PACE or Local.",
                 min(new.lowest, new.below_local) >= -0.1,
                 f"lowest {new.lowest:+.2f} against PACE, {new.below_local:+.2f} against Local",
             ),
-            Aim(
+            aim(
                 f"{new.name}: at most a third of PACE's harmed receivers.",
                 new.harm.harmed <= old.harm.harmed / 3,
                 _harm(new, old),
             ),
         ]
     aims.append(
-        Aim(
+        aim(
             f"{ridge.name}: each direction at most PACE's bytes.",
             max(ridge.upload, ridge.returned) <= 1,
             f"upload {100 * ridge.upload:.1f} %, return {100 * ridge.returned:.1f} % on average; "
@@ -245,10 +297,10 @@ def ridge_tables(study: Beyond) -> list[Table]:
     ]
 
 
-def aims_table(caption: str, aims: Sequence[Aim]) -> Table:
-    words = {True: Value("reached"), False: Value("not reached", mark="best")}
+def aims_table(caption: str, aims: Sequence[Finding]) -> Table:
+    words = {"holds": Value("reached"), "fails": Value("not reached", mark="best")}
     rows: list[list[str | Value]] = [
-        [aim.statement, words[bool(aim.holds)], aim.evidence] for aim in aims
+        [aim.statement, words[aim.verdict], aim.evidence] for aim in aims
     ]
     return Table.of(caption, ("Aim", "", "Measured"), rows, names=3)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from itertools import product
@@ -95,59 +95,6 @@ def judge_claims(scores: pd.DataFrame, seeds: Sequence[int]) -> list[Claim]:
 # --- one number ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Check:
-    """A number, the range that the sentence puts it in, and what redrawing the masks does to it.
-
-    A sentence that prints a number wants it to the printed digit (`exact`); one that says more, less
-    or equal wants a direction.
-    """
-
-    name: str
-    here: float | None
-    low: float
-    high: float
-    draws: Draws | None = None
-    exact: bool = False
-    unit: str = "+.2f"
-
-    @property
-    def verdict(self) -> str:
-        """Holds: here and, of a direction, on average over redraws. Within: a redraw may meet it."""
-        if self.here is None:
-            return UNKNOWN
-        met = self.low <= self.here <= self.high
-        if self.draws is None:
-            return HOLDS if met else FAILS
-        if met and (self.exact or self.low <= self.draws.mean <= self.high):
-            return HOLDS
-        low, high = self.draws.interval
-        return WITHIN if met or (low <= self.high and high >= self.low) else FAILS
-
-    @property
-    def evidence(self) -> str:
-        """`✗ Cora -0.99, draws +0.93 [+0.21, +1.65]`: the verdict, ours, redraws; the paper's number."""
-        if self.here is None:
-            return f"{self.name} not run"
-        text = f"{MARKS[self.verdict]}{self.name} {self.here:{self.unit}}"
-        if self.exact:
-            text += f" (paper {(self.low + self.high) / 2:{self.unit}})"
-        if self.draws is not None:
-            low, high = self.draws.interval
-            text += f", draws {self.draws.mean:{self.unit}} [{low:{self.unit}}, {high:{self.unit}}]"
-        return text
-
-
-NOT_RUN = Check("ogbn-arxiv", None, 0, 0)
-
-
-def judged(checks: Sequence[Check]) -> tuple[str, str]:
-    """The sentence's verdict, which is its worst check's, and the evidence of them all."""
-    known = [check.verdict for check in checks if check.verdict != UNKNOWN]
-    verdict = next((each for each in WORST_FIRST if each in known), UNKNOWN)
-    return verdict, "; ".join(check.evidence for check in checks)
-
-
 class Setting(NamedTuple):
     """A dataset divided among clients."""
 
@@ -160,8 +107,12 @@ CITED = [Setting(name) for name in CITATION]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A number of some rows in some settings, and where a sentence says that it is."""
+class Check:
+    """A number of some rows in some settings, where a sentence says that it is, and what it is.
+
+    A sentence that prints a number wants it to the printed digit; one that says more, less or equal
+    wants a direction.
+    """
 
     name: str
     number: Number
@@ -173,6 +124,44 @@ class Asked:
     half: float = 0.005  # of its last digit
     unit: str = "+.2f"
     redraw: bool = True
+    here: float | None = None  # as measured on the study's masks
+    draws: Draws | None = None  # and on redraws of them
+
+    @property
+    def verdict(self) -> str:
+        """Holds: here and, of a direction, on average over redraws. Within: a redraw may meet it."""
+        if self.here is None:
+            return UNKNOWN
+        least, most = self.bounds
+        if self.paper is not None:
+            least, most = self.paper - self.half - 1e-9, self.paper + self.half + 1e-9
+        met = least <= self.here <= most
+        if self.draws is None:
+            return HOLDS if met else FAILS
+        if met and (self.paper is not None or least <= self.draws.mean <= most):
+            return HOLDS
+        low, high = self.draws.interval
+        return WITHIN if met or (low <= most and high >= least) else FAILS
+
+    @property
+    def evidence(self) -> str:
+        """`✗ Cora -0.99, draws +0.93 [+0.21, +1.65]`: the verdict, ours, redraws; the paper's number."""
+        if self.here is None:
+            return f"{self.name} not run"
+        text = f"{MARKS[self.verdict]}{self.name} {self.here:{self.unit}}"
+        if self.paper is not None:
+            text += f" (paper {self.paper:{self.unit}})"
+        if self.draws is not None:
+            low, high = self.draws.interval
+            text += f", draws {self.draws.mean:{self.unit}} [{low:{self.unit}}, {high:{self.unit}}]"
+        return text
+
+
+def judged(checks: Sequence[Check]) -> tuple[str, str]:
+    """The sentence's verdict, which is its worst check's, and the evidence of them all."""
+    known = [check.verdict for check in checks if check.verdict != UNKNOWN]
+    verdict = next((each for each in WORST_FIRST if each in known), UNKNOWN)
+    return verdict, "; ".join(check.evidence for check in checks)
 
 
 class Numbers:
@@ -185,7 +174,7 @@ class Numbers:
         columns = (self.scores[key] for key in keys)
         self._index = {key: place for place, key in enumerate(zip(*columns, strict=True))}
 
-    def values(self, asked: Asked, data_seed: int, seeds: Sequence[int]) -> Array | None:
+    def values(self, asked: Check, data_seed: int, seeds: Sequence[int]) -> Array | None:
         """values[setting, row, seed], with receivers behind for `gains`; None unless all are there."""
         try:
             places = [
@@ -199,11 +188,10 @@ class Numbers:
         return np.array(found.tolist()) if asked.metric == "gains" else found
 
     def checks(self, sentence: str) -> list[Check]:
-        """Everything that a sentence asks, by its id."""
-        return [NOT_RUN if asked is None else self.check(asked) for asked in RESULTS[sentence]]
+        """Everything that a sentence asks, by its id, measured."""
+        return [asked if asked is NOT_RUN else self.check(asked) for asked in RESULTS[sentence]]
 
-    def check(self, asked: Asked) -> Check:
-        """That a number is between bounds or, given the paper's, equal to it to the printed digit."""
+    def check(self, asked: Check) -> Check:
         found = self.values(asked, DATA_SEED, self.seeds)
         here = None if found is None else float(asked.number(found))
         chosen = in_order(self.seeds)[:REDRAW_SEEDS]
@@ -213,10 +201,7 @@ class Numbers:
             if (values := self.values(asked, data_seed, chosen)) is not None
         ]
         draws = Draws(tuple(redrawn)) if len(redrawn) > 1 else None
-        bounds, exact = asked.bounds, asked.paper is not None
-        if asked.paper is not None:
-            bounds = (asked.paper - asked.half - 1e-9, asked.paper + asked.half + 1e-9)
-        return Check(asked.name, here, *bounds, draws, exact=exact, unit=asked.unit)
+        return replace(asked, here=here, draws=draws)
 
 
 def difference(values: Array) -> Array:
@@ -277,39 +262,39 @@ def citeseers_lead(values: Array) -> float:
 
 def both_metrics(
     number: Number, settings: Sequence[Setting], form: str = "{}", **wanted: Any
-) -> list[Asked]:
+) -> list[Check]:
     """In each setting accuracy and weighted F1; the form says where in its name they stand."""
     found = []
     for setting, (metric, word) in product(settings, METRICS.items()):
         count = f", C = {setting.clients}" if setting.clients != 10 else ""
         name = form.format(f"{title(setting.dataset)}{count} {word}")
-        found.append(Asked(name, number, [setting], metric=metric, **wanted))
+        found.append(Check(name, number, [setting], metric=metric, **wanted))
     return found
 
 
-def on(dataset: str, rows: Sequence[Row], word: str = "", **wanted: Any) -> Asked:
+def on(dataset: str, rows: Sequence[Row], word: str = "", **wanted: Any) -> Check:
     """The row's mean on a dataset, or the first row's less the second's."""
-    return Asked(title(dataset) + word, mean, [Setting(dataset)], rows, **wanted)
+    return Check(title(dataset) + word, mean, [Setting(dataset)], rows, **wanted)
 
 
-def paces(word: str, **wanted: Any) -> list[Asked]:
+def paces(word: str, **wanted: Any) -> list[Check]:
     """A mean of PACE's on each dataset."""
     return [on(name, (PACE,), word, **wanted) for name in AVAILABLE]
 
 
-def leads(rows: Sequence[Row], datasets: Sequence[str]) -> list[Asked]:
+def leads(rows: Sequence[Row], datasets: Sequence[str]) -> list[Check]:
     """PACE against the best of the published others; a displayed tie counts as best."""
     rivals = [row for row in rows if row is not PACE and row.method not in UNPUBLISHED]
     settings, form = list(map(Setting, datasets)), "{} ahead by"
     return both_metrics(lead, settings, form, rows=[*rivals, PACE], bounds=AT_LEAST_ZERO)
 
 
-def intervals() -> list[Asked]:
+def intervals() -> list[Check]:
     """95 % paired t over seeds: beyond zero on the citation graphs, across it on the others."""
     found = []
     for name, (metric, word) in product(AVAILABLE, METRICS.items()):
         label, bounds = f"{title(name)} {word}", ABOVE_ZERO if name in CITATION else BELOW_ZERO
-        ask = partial(Asked, settings=[Setting(name)], rows=(PACE, LOCAL), metric=metric)
+        ask = partial(Check, settings=[Setting(name)], rows=(PACE, LOCAL), metric=metric)
         low, high = (partial(interval_end, which=which) for which in (0, 1))
         found += [
             ask(f"{label} mean", mean),
@@ -319,15 +304,15 @@ def intervals() -> list[Asked]:
     return found
 
 
-def counted(of: int, papers: Mapping[str, int], **more: Any) -> list[Asked]:
+def counted(of: int, papers: Mapping[str, int], **more: Any) -> list[Check]:
     """Gains, ties and losses, each as the paper counts it."""
     return [
-        Asked(name, partial(share, of=of, kind=kind), CITED, paper=paper, **COUNT, **more)
+        Check(name, partial(share, of=of, kind=kind), CITED, paper=paper, **COUNT, **more)
         for kind, (name, paper) in enumerate(papers.items())
     ]
 
 
-def gaps_are(rows: Sequence[Row], papers: Mapping[str, float]) -> list[Asked]:
+def gaps_are(rows: Sequence[Row], papers: Mapping[str, float]) -> list[Check]:
     """On each dataset the paper's gap, and one above zero."""
     return [
         asked
@@ -336,7 +321,7 @@ def gaps_are(rows: Sequence[Row], papers: Mapping[str, float]) -> list[Asked]:
     ]
 
 
-def bold(name: str) -> list[Asked]:
+def bold(name: str) -> list[Check]:
     """The row that the paper prints bold is the best of its column here."""
     part = PARTS[name]
     rows = {row.label: row for row in part.rows if row.method not in UNPUBLISHED}
@@ -350,38 +335,39 @@ def bold(name: str) -> list[Asked]:
         order = [*(row for label, row in rows.items() if label != best), rows[best]]
         label = f"{BRIEF.get(name, '')}{title(dataset)} {METRICS[metric]} {best} ahead by"
         setting = Setting(dataset, part.partition, part.clients[0])
-        found.append(Asked(label, lead, [setting], order, metric, AT_LEAST_ZERO))
+        found.append(Check(label, lead, [setting], order, metric, AT_LEAST_ZERO))
     return found
 
 
+NOT_RUN = Check("ogbn-arxiv", mean, (), ())
 OVER_LOCAL: dict[str, Any] = {"number": mean, "rows": (PACE, LOCAL)}
 ADOPTED_AND_BETTER = [
     *paces(" mean α", metric="mean_alpha", unit=".3f"),
     *both_metrics(settings=list(map(Setting, AVAILABLE)), **OVER_LOCAL),
-    None,
+    NOT_RUN,
 ]
-INTERVALS = [*intervals(), None]
+INTERVALS = [*intervals(), NOT_RUN]
 FAIR = leads([LOCAL, *CALIBRATED], CITATION)
 PACES_GAINS: dict[str, Any] = {"settings": CITED, "rows": (PACE,), "metric": "gains"}
 UNITS = counted(150, {"helped": 118, "tied": 15, "harmed": 17}, rows=(PACE,), metric="gains")
-NONNEGATIVE = Asked(
+NONNEGATIVE = Check(
     "receivers of 30 at or above Local", nonnegative, paper=27, **COUNT, **PACES_GAINS
 )
 WORST = [
-    Asked("worst receiver's mean", lowest, paper=-1.43, **PACES_GAINS),
-    Asked("worst single run", np.min, paper=-3.64, **PACES_GAINS),
+    Check("worst receiver's mean", lowest, paper=-1.43, **PACES_GAINS),
+    Check("worst single run", np.min, paper=-3.64, **PACES_GAINS),
 ]
-RANK_SIX = partial(Asked, number=mean, settings=CITED, rows=(PACE,), unit=".2f")
+RANK_SIX = partial(Check, number=mean, settings=CITED, rows=(PACE,), unit=".2f")
 RETURNS: dict[str, Any] = {"metric": "downlink_percent", "redraw": False}  # the same on any masks
 
-RESULTS: dict[str, Sequence[Asked | None]] = {  # None: what needs ogbn-arxiv
+RESULTS: dict[str, Sequence[Check]] = {
     "adopts-and-improves": ADOPTED_AND_BETTER,
-    "highest-of-both": [*leads(MATRIX, AVAILABLE), None],
+    "highest-of-both": [*leads(MATRIX, AVAILABLE), NOT_RUN],
     "intervals": INTERVALS,
     "units": UNITS,
     "receivers": [NONNEGATIVE, *WORST],
     "five-settings": ADOPTED_AND_BETTER,
-    "arxiv-alpha": [None],
+    "arxiv-alpha": [NOT_RUN],
     "rank-6-means": [
         RANK_SIX("mean accuracy", paper=79.65),
         RANK_SIX("upload %", metric="upload_percent", paper=12.38, redraw=False),
@@ -389,13 +375,13 @@ RESULTS: dict[str, Sequence[Asked | None]] = {  # None: what needs ogbn-arxiv
     ],
     "returns-bytes": [
         *paces(" return %", bounds=(9.55, 17.65), unit=".2f", **RETURNS),
-        Asked(
+        Check(
             "least", lowest, list(map(Setting, AVAILABLE)), (PACE,),
             paper=9.6, half=0.05, unit=".1f", **RETURNS,
         ),
-        None,
+        NOT_RUN,
     ],
-    "arxiv-unforced": [None],
+    "arxiv-unforced": [NOT_RUN],
     "cnll-recovers": [
         *gaps_are((PACE, TRANSPORT), {"cora": 16.88, "pubmed": 1.13}),
         on("citeseer", (PACE, TRANSPORT), " kept", bounds=(-TENTH, math.inf)),
@@ -410,7 +396,7 @@ RESULTS: dict[str, Sequence[Asked | None]] = {  # None: what needs ogbn-arxiv
             on(name, (RAW, MEAN), paper=paper)
             for name, paper in zip(CITATION, (1.13, 1.61, 0.42), strict=True)
         ),
-        Asked("won of 15", share, CITED, (RAW, MEAN), paper=15, **COUNT),
+        Check("won of 15", share, CITED, (RAW, MEAN), paper=15, **COUNT),
     ],
     "propagated-over-raw": [
         on("citeseer", (PACE, RAW), paper=0.44),
@@ -418,11 +404,11 @@ RESULTS: dict[str, Sequence[Asked | None]] = {  # None: what needs ogbn-arxiv
         on("pubmed", (PACE, RAW), ", matching", bounds=MATCHING),
     ],
     "most-consistent": [
-        Asked(
+        Check(
             "pairs won, geometry less the next component", geometrys_lead, CITED,
             (RAW, MEAN, PACE, DIRECT), unit="+.0f",
         ),
-        Asked("propagation's gain, CiteSeer less the next", citeseers_lead, CITED, (PACE, RAW)),
+        Check("propagation's gain, CiteSeer less the next", citeseers_lead, CITED, (PACE, RAW)),
     ],
     "anchored-over-direct": [
         *gaps_are((PACE, DIRECT), {"cora": 0.43, "citeseer": 0.24}),

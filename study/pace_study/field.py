@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pace.reports import Table
-from pace_study.beyond import Aim
-from pace_study.comparisons import MEANS, SIZES, Harm, by_setting
+from pace.reports import Finding, Table
+from pace_study.beyond import MEANS, SIZES, aim, by_setting
 from pace_study.rounds import ROUNDS
-from pace_study.scores import LEVEL, SETTING, of_rows
+from pace_study.scores import LEVEL, SETTING, Harm, of_rows
 from pace_study.study import (
     ALONE,
     FRESH_DRAWS,
@@ -191,7 +190,7 @@ def _ahead(ours: pd.Series, other: pd.Series) -> pd.Series:
     )
 
 
-def full_aims(settings: pd.DataFrame) -> list[Aim]:
+def full_aims(settings: pd.DataFrame) -> list[Finding]:
     """What `pace-full` set out to do, on the paper's masks, where it and its references are stored."""
     if settings.empty:
         return []
@@ -208,14 +207,14 @@ def full_aims(settings: pd.DataFrame) -> list[Aim]:
             statement = f"pace-full − {label}: at least {least:+.1f} on average{floor}"
             measured = f"{mean:+.2f} over {len(ahead)} settings, lowest {low:+.2f} ({where})"
             holds = mean >= least and (lowest is None or low >= lowest)
-            aims.append(Aim(statement, bool(holds), measured))
+            aims.append(aim(statement, holds, measured))
     harmed = Harm.total(full.harm_alone.dropna()).percent
     statement = "pace-full: at most a tenth of receivers harmed against a site alone"
-    aims.append(Aim(statement, harmed <= 10, f"{harmed:.1f} %"))
+    aims.append(aim(statement, harmed <= 10, f"{harmed:.1f} %"))
     both = full.ece.notna() & local.ece.reindex(full.index).notna()
     if both.any():
         ours, theirs = full.ece[both].mean(), local.ece[full.index[both]].mean()
         statement = "pace-full: calibration error at most half of Local's"
         measured = f"{ours:.3f} against {theirs:.3f}"
-        aims.append(Aim(statement, bool(ours <= theirs / 2), measured))
+        aims.append(aim(statement, ours <= theirs / 2, measured))
     return aims

@@ -201,11 +201,9 @@ def _beyond(study: beyond.Beyond) -> Iterable[Section]:
     """What is beyond the paper; nothing where it was not run."""
     aims = beyond.duo_aims(study) + beyond.ridge_aims(study)
     if aims:
-        words = {True: "holds", False: "fails"}
-        findings = [Finding(a.statement, words[bool(a.holds)], a.evidence) for a in aims]
         made = [*beyond.duo_tables(study)[1:], *beyond.ridge_tables(study)[1:]]
         shown = [table for table in made if table.rows]
-        yield Section("Beyond the paper", (Text(BEYOND), Findings(tuple(findings)), *shown))
+        yield Section("Beyond the paper", (Text(BEYOND), Findings(tuple(aims)), *shown))
 
 
 def _field(found: Outcome) -> Iterable[Section]:

@@ -25,6 +25,7 @@ COLUMNS += ["ece", "seconds"]
 COLUMNS += ["alphas", "gains", "hits", "nodes"]  # arrays, one number a receiver
 TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
 LEVEL = 0.95
+MAJORITY = 0.6  # of the trials: three of five seeds, six of ten draws
 
 
 def score_cells(store: Store) -> pd.DataFrame:
@@ -140,6 +141,36 @@ class Draws:
         """Where one more draw falls with 95 %: mean ± t s sqrt(1 + 1/n)."""
         half = student_t(len(self.values)) * self.std * (1 + 1 / len(self.values)) ** 0.5
         return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True)
+class Harm:
+    """Receivers that lose nodes on at least three of five trials."""
+
+    harmed: int
+    by_more: int  # of them, those that lose more than one node on average
+    receivers: int
+
+    @classmethod
+    def of(cls, nodes: Array, same: bool = True) -> Harm:
+        """From nodes gained (trials, receivers); `same` receivers in every trial, or new ones."""
+        nodes = np.asarray(nodes, dtype=float)
+        if not same:
+            nodes = nodes.reshape(1, -1)
+        lost = (nodes < 0).mean(0) >= MAJORITY
+        return cls(int(lost.sum()), int((lost & (nodes.mean(0) < -1)).sum()), nodes.shape[1])
+
+    @classmethod
+    def total(cls, every: Iterable[Harm]) -> Harm:
+        """Over several settings."""
+        return cls(*map(sum, zip((0, 0, 0), *map(astuple, every), strict=True)))
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.harmed / max(1, self.receivers)
+
+    def __str__(self) -> str:
+        return f"{self.harmed} of {self.receivers} ({self.by_more})"
 
 
 @cache

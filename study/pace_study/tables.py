@@ -13,9 +13,8 @@ import pandas as pd
 from pace.io import atomic
 from pace.reports import Column, Table, Value
 from pace_study.claims import VERDICTS, Claim
-from pace_study.comparisons import Harm
 from pace_study.records import CITATION_MEAN, SAME, published, title
-from pace_study.scores import SCORES
+from pace_study.scores import SCORES, Harm
 from pace_study.study import NAMES, SHARES, UNPUBLISHED, Part
 
 METRIC = {

@@ -20,9 +20,8 @@ from pace_study.beyond import (
     ridge_tables,
 )
 from pace_study.cell import Cell, Store
-from pace_study.comparisons import Harm
 from pace_study.outcome import Outcome
-from pace_study.scores import score_cells
+from pace_study.scores import Harm, score_cells
 from pace_study.study import BEYOND, OWN, PACE, PARTS, REGRESSIONS, RIDGE, STEPS, chosen, narrowed
 
 SEEDS = [104729, 130363]
@@ -109,7 +108,7 @@ def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
 
 
 def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
-    assert all(aim.holds for aim in duo_aims(study(write(tmp_path / "good"))))
+    assert all(aim.verdict == "holds" for aim in duo_aims(study(write(tmp_path / "good"))))
     RIGHT["pace-duo"], kept = (68, 68), RIGHT["pace-duo"]
     BYTES["pace-duo"] = (530, 450)
     try:
@@ -117,14 +116,14 @@ def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
     finally:
         RIGHT["pace-duo"] = kept
         del BYTES["pace-duo"]
-    assert not any(aim.holds for aim in found)
+    assert not any(aim.verdict == "holds" for aim in found)
     assert "-2.50 (Cora, metis, C = 10)" in found[0].evidence
     assert "2 against 0 of 2, by more than one node 2 against 0" in found[3].evidence
 
 
 def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
     good = study(write(tmp_path / "good"))
-    assert all(aim.holds for aim in ridge_aims(good))
+    assert all(aim.verdict == "holds" for aim in ridge_aims(good))
     assert list(good.lines(METHODS).index) == [
         *("PACE", "pace-duo", "pace-ridge", "pace-ridge-sums")
     ]
@@ -142,9 +141,9 @@ def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
     finally:
         RIGHT["pace-ridge"] = kept
         del BYTES["pace-ridge"]
-    judged = {aim.statement.split(":")[0]: True for aim in found if not aim.holds}
+    judged = {aim.statement.split(":")[0]: True for aim in found if aim.verdict != "holds"}
     assert list(judged) == ["pace-ridge"]
-    assert sum(not aim.holds for aim in found) == 4
+    assert sum(aim.verdict != "holds" for aim in found) == 4
 
 
 def test_redrawn_masks_are_one_value_a_draw_and_no_draw_that_was_tuned_on(tmp_path: Path) -> None:

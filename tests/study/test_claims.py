@@ -1,9 +1,11 @@
 """Claims: every sentence is judged, the paper's own numbers meet them, and one wrong number does not."""
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -21,6 +23,7 @@ from pace_study.claims import (
     Numbers,
     judge_claims,
     judged,
+    mean,
     sentences,
 )
 from pace_study.scores import Draws, score_cells
@@ -53,6 +56,13 @@ NEAR, FAR = Draws((0.9, 1.0, 1.1)), Draws((-9.1, -9.0, -8.9))
 WIDE = Draws((-3.0, 0.5, 3.0))
 
 
+def check(
+    name: str, here: float | None, low: float = 0, high: float = math.inf, **rest: Any
+) -> Check:
+    """One that was measured."""
+    return Check(name, mean, (), (), bounds=(low, high), here=here, **rest)
+
+
 @pytest.mark.parametrize(
     ("here", "draws", "expected"),
     [
@@ -69,7 +79,7 @@ WIDE = Draws((-3.0, 0.5, 3.0))
 def test_a_direction_holds_here_and_on_average_over_draws(
     here: float | None, draws: Draws | None, expected: str
 ) -> None:
-    assert Check("x", here, 0.0, float("inf"), draws).verdict == expected
+    assert check("x", here, 0.0, draws=draws).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -79,12 +89,12 @@ def test_a_direction_holds_here_and_on_average_over_draws(
 def test_a_printed_number_holds_to_its_digit_or_within_the_draws(
     here: float, draws: Draws | None, expected: str
 ) -> None:
-    assert Check("x", here, 0.995, 1.005, draws, exact=True).verdict == expected
+    assert check("x", here, paper=1.0, draws=draws).verdict == expected
 
 
 def test_a_sentence_is_as_good_as_its_worst_check() -> None:
-    good, within = Check("a", 1.0, 0, 2), Check("b", -1.0, 0, 2, WIDE)
-    bad, absent = Check("c", -1.0, 0, 2), Check("d", None, 0, 2)
+    good, within = check("a", 1.0, 0, 2), check("b", -1.0, 0, 2, draws=WIDE)
+    bad, absent = check("c", -1.0, 0, 2), check("d", None, 0, 2)
     assert judged([good, absent])[0] == HOLDS
     assert judged([good, within])[0] == WITHIN
     assert judged([good, within, bad, absent])[0] == FAILS

@@ -146,7 +146,7 @@ def test_harm_is_counted_against_the_site_alone(tmp_path: Path) -> None:
     # Another Dirichlet draw has other clients: each is counted by itself.
     assert str(found.loc["Cora, dirichlet, C = 10", FULL.label].harm_alone) == "10 of 20 (10)"
     settings = field_settings(scores, ROWS, SEEDS[:1])
-    judged = {aim.statement: aim.holds for aim in full_aims(settings)}
+    judged = {aim.statement: aim.verdict == "holds" for aim in full_aims(settings)}
     assert not judged["pace-full: at most a tenth of receivers harmed against a site alone"]
     assert judged["pace-full: calibration error at most half of Local's"]
 
