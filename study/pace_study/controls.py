@@ -16,14 +16,13 @@ from pace.merging import RANK
 from pace.methods import Local, Pace, Regressed, make, predicted
 from pace.methods.beyond.ridge import fitted_rows
 from pace.models import ALL, FITS, LABELS, fitted_labels, unit_rows
-from pace.params import Params
 from pace.protocol import KINDS, External, Federation, Message, Method
 from pace.registry import METHODS
 from pace.task import called, nll
 from pace.training import Recipe, logistic_regression
 from pace_study.baselines.fedrcl import FedRCL
 from pace_study.baselines.generative import Dense, Ghost, Spire
-from pace_study.baselines.rivals import GaussianHead, OpFGL, Spear
+from pace_study.baselines.rivals import GaussianHead, Linear, OpFGL, Spear
 from pace_study.rounds import ROUNDS, Played
 
 RELEASED = Recipe(epochs=5, rate=0.1, decay=1e-3, optimiser="sgd", clip=10.0)  # FedRCL's release
@@ -113,12 +112,7 @@ class Logistic(OwnRidge):
         losses = [loss(fit) for fit in fits]
         best = self.strengths[losses.index(min(losses))]
         ((weight, bias),) = logistic(*fitted_rows(graph, name, ALL, classes), [best])
-        return [External({"weight": weight, "bias": bias}, "logistic regression", on_features)]
-
-
-def on_features(params: Params, graph: Graph) -> Tensor:
-    """Logits of a linear model on a node's own features."""
-    return unit_rows(graph, 0) @ params["weight"] + params["bias"]
+        return [External({"weight": weight, "bias": bias}, "logistic regression", Linear(hop=0))]
 
 
 def logistic(

@@ -47,14 +47,10 @@ def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFram
     tied and lost. `receivers` and `alphas` are (receiver, seed), `helped` counts the former, `worst` is
     the lowest of their means.
     """
-    ours, local = (
-        of_part(scores, part, seeds, [replace(PACE, reading=reading)])
-        for reading in (PACE.reading, "local")
-    )
+    local = of_part(scores, part, seeds, [replace(PACE, reading="local")])
     rows = []
-    groups = (table.groupby("dataset", sort=False) for table in (ours, local))
-    for (dataset, mine), (_, own) in zip(*groups, strict=True):
-        receivers = np.stack(mine.gains.to_list(), axis=1)
+    for dataset, mine in of_part(scores, part, seeds, [PACE]).groupby("dataset", sort=False):
+        own, receivers = local[local.dataset == dataset], np.stack(mine.gains.to_list(), axis=1)
         shared = {
             "dataset": title(dataset),
             "receivers": receivers,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 import pandas as pd
 
 from pace.reports import Table
@@ -41,15 +40,16 @@ def model_scores(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
 
 def geometries(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
     """Propagated minus raw moments in points, a row for each graph, model and redrawn mask."""
-    part, columns = PARTS["models-masks"], []
+    part, points = PARTS["models-masks"], {}
     for reading in ("external", "adopted"):
-        rows = [replace(row, label=row.method, reading=reading) for row in (PACE, RAW)]
-        found = of_part(scores, part, seeds, rows)
-        keys = ["dataset", "model", "data_seed"]
-        table = found.pivot(index=keys, columns="method", values="accuracy")
-        table = table.reindex(columns=[PACE.method, RAW.method])
-        columns.append((table[PACE.method] - table[RAW.method]).rename(reading).dropna())
-    return pd.concat(columns, axis=1).reset_index()
+        ours, raw = (
+            of_part(scores, part, seeds, [replace(row, reading=reading)])
+            .set_index(["dataset", "model", "data_seed"])
+            .accuracy.sort_index()
+            for row in (PACE, RAW)
+        )
+        points[reading] = (ours - raw).dropna()
+    return pd.DataFrame(points).reset_index()
 
 
 def model_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
@@ -73,7 +73,8 @@ def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
     for dataset, model in product(reversed(PARTS["models-masks"].datasets), ORDER):
         if (dataset, model) in found:
             draws = found[dataset, model]
-            errors = with_error(draws.external), with_error(draws.adopted)
+            columns = (draws.external, draws.adopted)
+            errors = [spread(points, "+.2f", error=True) for points in columns]
             won = f"{(draws.adopted > 0).sum()} of {len(draws)}"
             rows.append([title(dataset), model, *errors, won])
     heads = ("Graph", "Model", "External", "adopted", "draws won")
@@ -81,7 +82,7 @@ def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
 
 
 def named_once(rows: list[list[str]]) -> list[list[str]]:
-    """A graph is named where its rows begin."""
+    """The rows, with each graph named where its own begin."""
     before = ["", *(row[0] for row in rows)]
     return [
         [row[0] if row[0] != last else "", *row[1:]]
@@ -89,16 +90,10 @@ def named_once(rows: list[list[str]]) -> list[list[str]]:
     ]
 
 
-def spread(values: pd.Series, form: str = ".2f") -> str:
-    """Mean ± sample standard deviation over seeds."""
+def spread(values: pd.Series, form: str = ".2f", *, error: bool = False) -> str:
+    """Mean ± sample standard deviation, or the mean's standard error."""
     mean = f"{values.mean():{form}}"
-    return mean if len(values) < 2 else f"{mean} ± {values.std():.2f}"
-
-
-def with_error(values: pd.Series) -> str:
-    """Mean ± standard error over draws."""
-    mean = f"{values.mean():+.2f}"
-    return mean if len(values) < 2 else f"{mean} ± {values.std() / np.sqrt(len(values)):.2f}"
+    return mean if len(values) < 2 else f"{mean} ± {values.sem() if error else values.std():.2f}"
 
 
 def models_markdown(scores: pd.DataFrame, seeds: Sequence[int]) -> str:

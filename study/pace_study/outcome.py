@@ -68,8 +68,10 @@ class Outcome:
         texts = {f"tables/{name}": text for name, text in self._tables()}
         claims = judge_claims(self.scores, self.seeds)
         texts["claims.md"] = tables.markdown(tables.claims_tables(claims))
-        unavailable = _absent(out / "absent.json", absent, self.parts)
-        texts["absent.json"] = json.dumps(unavailable) + "\n"
+        # With those that an earlier run on other parts noted.
+        path, asked = out / "absent.json", {name for part in self.parts for name in part.datasets}
+        known = set(json.loads(path.read_text())) if path.is_file() else set()
+        texts[path.name] = json.dumps(sorted(known - asked | set(absent))) + "\n"
         written = []
         for name, text in texts.items():
             atomic.write(out / name, text.encode())
@@ -139,10 +141,3 @@ class Outcome:
 
 def _filled(found: Iterable[Table]) -> list[Table]:
     return [table for table in found if table.rows]
-
-
-def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str]:
-    """The datasets that could not be loaded, with those that an earlier run on other parts noted."""
-    known = set(json.loads(path.read_text())) if path.is_file() else set()
-    asked = {dataset for part in parts for dataset in part.datasets}
-    return sorted(known - asked | set(found))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -32,15 +31,9 @@ from pace.models import (
     unit_rows,
 )
 from pace.params import Params, size
-from pace.protocol import (
-    External,
-    Federation,
-    Message,
-    Messages,
-    layouts,
-)
+from pace.protocol import External, Federation, Message, Messages, layouts
 from pace.reports import Trial
-from pace.task import targets
+from pace.task import called, targets
 from pace.training import Optimiser, Recipe, learner, train, train_through
 
 EVERY = 5  # rounds between two looks at the validation nodes
@@ -70,21 +63,14 @@ class Outcome:
     sent: Sequence[External] | None = None  # each client's model, where it sends that and not steps
 
 
-class Rounds(Protocol):
-    """The settings of a many-round method, as a frozen dataclass, and how it is played."""
-
-    @property
-    def every_label(self) -> bool: ...
-
-    def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
-        """Train where the graphs are; models that are left are on the CPU."""
-
-
 @dataclass(frozen=True)
 class Played(Local):
-    """A many-round method as one that sends nothing: its receivers find what the rounds left them."""
+    """A many-round method as one that sends nothing: its receivers find what the rounds left them.
 
-    rounds: Rounds
+    It is played where the graphs are; models that are left are on the CPU.
+    """
+
+    rounds: FedAdam | Averaged | Stacked
     graphs: InitVar[Sequence[Graph]] = ()
     device: InitVar[str] = "cpu"
 
@@ -184,12 +170,9 @@ class FedAdam:
         found: list[tuple[int, dict[str, Params]]] = []
         for at_once in zip(*trained, strict=True):
             models = dict(zip(fits, at_once, strict=True))
-            hits = 0
-            for fit, other in zip(fits[:2], reversed(FITS[:2]), strict=False):
-                with torch.no_grad():
-                    called = network(models[fit], whole).logits.argmax(1)
-                hits += int((called == whole.y)[fitted_nodes(whole, other)].sum())
-            found.append((hits, models))
+            held_out = zip(fits[:2], reversed(FITS[:2]), strict=False)
+            hits = [right(models[fit], whole, other, network) for fit, other in held_out]
+            found.append((sum(hits), models))
         best = max(found, key=lambda pair: pair[0])[1]
         return {fit: on_cpu(params) for fit, params in best.items()}
 
@@ -227,19 +210,20 @@ class Averaged:
 
     def _at_rate(
         self, rate: float, graphs: Sequence[Graph], federation: Federation
-    ) -> tuple[float, float, list[Params]]:
-        """Validation accuracy, rate and models of the best round."""
+    ) -> tuple[int, float, list[Params]]:
+        """Validation nodes called right, rate and models of the best round."""
         recipe = replace(federation.recipe, epochs=self.epochs, rate=rate)
         learners = [learner(graph, federation.network, recipe) for graph in graphs]
         held: list[Params] = [federation.start] * len(graphs)
-        best = (-1.0, rate, held)
+        best = (-1, rate, held)
         for number in range(1, self.rounds + 1):
             seed = federation.seed + number
             trained = [learn(params, seed) for learn, params in zip(learners, held, strict=True)]
             held = merged(trained, graphs, federation)
             if number % EVERY == 0 or number == self.rounds:
-                found = validation_accuracy(held, graphs, federation.network)
-                best = max(best, (found, rate, held), key=lambda each: each[0])
+                both, network = zip(held, graphs, strict=True), federation.network
+                hits = sum(right(params, graph, "val", network) for params, graph in both)
+                best = max(best, (hits, rate, held), key=lambda each: each[0])
         return best
 
 
@@ -328,17 +312,11 @@ def on_cpu(params: Params) -> dict[str, Tensor]:
     return {name: value.cpu() for name, value in params.items()}
 
 
-def validation_accuracy(
-    models: Sequence[Params], graphs: Sequence[Graph], network: Network
-) -> float:
-    """Over the validation nodes of all clients."""
-    hits = nodes = 0
-    for params, graph in zip(models, graphs, strict=True):
-        with torch.no_grad():
-            right = network(params, graph).logits.argmax(1) == graph.y
-        hits += int(right[graph.val].sum())
-        nodes += int(graph.val.sum())
-    return hits / max(nodes, 1)
+def right(params: Params, graph: Graph, fit: str, network: Network) -> int:
+    """How many nodes of a fit a model calls what they are."""
+    with torch.no_grad():
+        logits = network(params, graph).logits
+    return int((called(logits) == graph.y)[fitted_nodes(graph, fit)].sum())
 
 
 def disjoint_union(graphs: Sequence[Graph]) -> Graph:
@@ -371,7 +349,7 @@ def mlp_on_rows(model: Model) -> Model:
     return sized("mlp", len(HOPS) * features, hidden[0], len(hidden) + 1, classes)
 
 
-ROUNDS: Mapping[str, Rounds] = {
+ROUNDS: Mapping[str, FedAdam | Averaged | Stacked] = {
     "fedavg-rounds": Averaged("fedavg"),
     "fedpub-rounds": Averaged("fedpub"),
     "fedgta-rounds": Averaged("fedgta"),

@@ -75,29 +75,26 @@ def part_tables(part: Part, numbers: pd.DataFrame, show: Show) -> list[Table]:
     """
     known = {(r.dataset, r.clients, r.method, r.metric): r for r in numbers.itertuples()}
     names, labels = [title(name) for name in part.datasets], [row.label for row in part.rows]
-    many = len(part.clients) > 1
+    count = ", C = {}" if len(part.clients) > 1 else ""
+    layouts: dict[str, dict[str, list[tuple[str, int, str, str]]]] = {}
     if part.name in FIRST:
         across = list(product(labels, part.metrics))
         columns = [Column(METRIC[m], label if len(labels) > 1 else "") for label, m in across]
-        settings = {
-            f"{name}, C = {clients}" if many else name: [(name, clients, *cell) for cell in across]
+        layouts[part.title] = {
+            name + count.format(clients): [(name, clients, *cell) for cell in across]
             for name, clients in product(names, part.clients)
         }
-        layouts = [(part.title, settings)]
     else:
         across = list(product(names, part.metrics))
         if part.name == "rank":
             across += product([CITATION_MEAN], SHARES[2:])
         columns = [Column(METRIC[m], MEAN.get(name, name)) for name, m in across]
-        layouts = [
-            (
-                f"{part.title}, C = {clients}" if many else part.title,
-                {label: [(name, clients, label, m) for name, m in across] for label in labels},
-            )
-            for clients in part.clients
-        ]
+        for clients in part.clients:
+            layouts[part.title + count.format(clients)] = {
+                label: [(name, clients, label, m) for name, m in across] for label in labels
+            }
     first, made = Column(FIRST.get(part.name, "Method"), numeric=False), []
-    for head, lines in layouts:
+    for head, lines in layouts.items():
         marks = [_marks(map(known.get, column)) for column in zip(*lines.values(), strict=True)]
         rows = []
         for (label, places), here in zip(lines.items(), zip(*marks, strict=True), strict=True):

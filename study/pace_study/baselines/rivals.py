@@ -42,12 +42,13 @@ class Linear:
     """How a linear External predicts: rows after some hops, perhaps projected, times W plus b."""
 
     projected: Tensor | None = None  # of the seed, not sent
+    hop: int = HOP
 
     def __call__(self, params: Params, graph: Graph) -> Tensor:
         weight = params["weight"]
         if self.projected is not None:
             weight = self.projected @ weight
-        return unit_rows(graph, HOP) @ weight + params["bias"]
+        return unit_rows(graph, self.hop) @ weight + params["bias"]
 
 
 class Rival(Method):
