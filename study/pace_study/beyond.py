@@ -43,8 +43,8 @@ ELSEWHERE = tuple(PARTS[name] for name in ("beyond-twitch", "beyond-heterophilou
 SENT: Columns = (("Upload", "upload", PERCENT), ("Return", "returned", PERCENT))
 LINE: Columns = (
     ("− PACE", "over_pace", POINTS), ("− Local", "over_local", POINTS),
-    ("Lowest − PACE", "lowest", POINTS), ("Lowest − Local", "below_local", POINTS),
-    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *SENT,
+    ("Lowest − PACE", "lowest_pace", POINTS), ("Lowest − Local", "lowest_local", POINTS),
+    ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), *SENT,
 )  # fmt: skip
 ELSEWHERE_LINE: Columns = (
     ("Graph", "setting", ""), ("Method", "label", ""),
@@ -108,6 +108,18 @@ def against(ours: pd.DataFrame, other: pd.DataFrame | None, partition: str) -> d
     }
 
 
+def over_settings(lines: pd.DataFrame) -> pd.DataFrame:
+    """A line for each label of those by setting: means, and the lowest and all harm against others."""
+    groups = lines.groupby("label", sort=False)
+    found = groups[[*MEANS, *SIZES]].mean().assign(settings=groups.size())
+    for other in (name.removeprefix("over_") for name in lines if name.startswith("over_")):
+        over, harm = groups[f"over_{other}"], groups[f"harm_{other}"]
+        found[f"over_{other}"], found[f"lowest_{other}"] = over.mean(), over.min()
+        found[f"harm_{other}"] = harm.agg(lambda harms: Harm.total(harms.dropna()))
+        found[f"worst_{other}"] = groups[f"worst_{other}"].min()
+    return found.assign(label=found.index)
+
+
 @dataclass(frozen=True, eq=False)
 class Beyond:
     """A study's scores and the seeds to read."""
@@ -143,22 +155,7 @@ class Beyond:
         if not common:
             return pd.DataFrame()
         kept = pd.concat(settings.assign(label=name) for name, settings in found.items())
-        lines = (
-            kept[kept.index.isin(common)]
-            .groupby("label", sort=False)
-            .agg(
-                settings=("setting", "size"),
-                over_pace=("over_pace", "mean"),
-                over_local=("over_local", "mean"),
-                lowest=("over_pace", "min"),
-                below_local=("over_local", "min"),
-                harm=("harm_local", Harm.total),
-                worst=("worst_local", "min"),
-                upload=("upload", "mean"),
-                returned=("returned", "mean"),
-            )
-        )
-        return lines.reset_index().set_index("label", drop=False)
+        return over_settings(kept[kept.index.isin(common)])
 
 
 # --- what they set out to do --------------------------------------------------------------------
@@ -180,8 +177,8 @@ def duo_aims(study: Beyond) -> list[Finding]:
     return [
         aim(
             "No setting is worse than PACE by more than 0.1 point.",
-            new.lowest >= -0.1,
-            f"lowest {new.lowest:+.2f} ({least}); {(ours.over_pace < -0.1).sum()} of {len(ours)} "
+            new.lowest_pace >= -0.1,
+            f"lowest {new.lowest_pace:+.2f} ({least}); {(ours.over_pace < -0.1).sum()} of {len(ours)} "
             "settings below -0.1",
         ),
         aim(
@@ -191,12 +188,12 @@ def duo_aims(study: Beyond) -> list[Finding]:
         ),
         aim(
             "No setting is below Local by more than 0.1 point.",
-            new.below_local >= -0.1,
-            f"lowest {new.below_local:+.2f} ({lowest}); PACE's lowest {old.below_local:+.2f}",
+            new.lowest_local >= -0.1,
+            f"lowest {new.lowest_local:+.2f} ({lowest}); PACE's lowest {old.lowest_local:+.2f}",
         ),
         aim(
             "At most half as many receivers are harmed as by PACE.",
-            new.harm.harmed <= old.harm.harmed / 2,
+            new.harm_local.harmed <= old.harm_local.harmed / 2,
             _harm(new, old),
         ),
         aim(
@@ -226,12 +223,12 @@ def ridge_aims(study: Beyond) -> list[Finding]:
         aims += [
             aim(
                 f"{new.name}: no setting more than 0.1 point below PACE or Local.",
-                min(new.lowest, new.below_local) >= -0.1,
-                f"lowest {new.lowest:+.2f} against PACE, {new.below_local:+.2f} against Local",
+                min(new.lowest_pace, new.lowest_local) >= -0.1,
+                f"lowest {new.lowest_pace:+.2f} against PACE, {new.lowest_local:+.2f} against Local",
             ),
             aim(
                 f"{new.name}: at most a third of PACE's harmed receivers.",
-                new.harm.harmed <= old.harm.harmed / 3,
+                new.harm_local.harmed <= old.harm_local.harmed / 3,
                 _harm(new, old),
             ),
         ]
@@ -247,10 +244,11 @@ def ridge_aims(study: Beyond) -> list[Finding]:
 
 
 def _harm(new: pd.Series, old: pd.Series) -> str:
+    ours, theirs = new.harm_local, old.harm_local
     return (
-        f"{new.harm.harmed} against {old.harm.harmed} of {new.harm.receivers}, by more than one node "
-        f"{new.harm.by_more} against {old.harm.by_more}; worst receiver "
-        f"{new.worst:+.2f} against {old.worst:+.2f}"
+        f"{ours.harmed} against {theirs.harmed} of {ours.receivers}, by more than one node "
+        f"{ours.by_more} against {theirs.by_more}; worst receiver "
+        f"{new.worst_local:+.2f} against {old.worst_local:+.2f}"
     )
 
 

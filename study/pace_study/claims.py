@@ -22,12 +22,12 @@ from pace_study.study import (
     AVAILABLE,
     CALIBRATED,
     CITATION,
+    DRAWS,
     LOCAL,
     MATRIX,
     PACE,
     PARTS,
     REDRAW_SEEDS,
-    REDRAWS,
     UNPUBLISHED,
     Row,
     in_order,
@@ -197,7 +197,7 @@ class Numbers:
         chosen = in_order(self.seeds)[:REDRAW_SEEDS]
         redrawn = [
             float(asked.number(values))
-            for data_seed in range(REDRAWS if asked.redraw else 0)
+            for data_seed in (DRAWS if asked.redraw else ())
             if (values := self.values(asked, data_seed, chosen)) is not None
         ]
         draws = Draws(tuple(redrawn)) if len(redrawn) > 1 else None

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pace.reports import Finding, Table
-from pace_study.beyond import MEANS, SIZES, aim, by_setting
+from pace_study.beyond import MEANS, SIZES, aim, by_setting, over_settings
 from pace_study.rounds import ROUNDS
 from pace_study.scores import LEVEL, SETTING, Harm, of_rows
 from pace_study.study import (
@@ -148,26 +148,14 @@ def facts(method: str) -> dict[str, Any]:
 def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
     """Each ranked row over the settings that all of them have, the best mean rank first."""
     here = ranked(settings, core)
-    order = ranks(here)
-    lines = []
-    for label, rank in order.items():
-        found = here[here.label == label]
-        means = found[["accuracy", "over_local", "over_alone", "ece", "upload", "returned"]].mean()
-        lines.append(
-            {
-                **found.iloc[0][["label", "rounds", "membership", "labels"]],
-                "rank": rank,
-                **means,
-                "lowest_local": found.over_local.min(),
-                "lowest_alone": found.over_alone.min(),
-                "harm_local": Harm.total(found.harm_local.dropna()),
-                "harm_alone": Harm.total(found.harm_alone.dropna()),
-            }
-        )
-    number = here.setting.nunique() if len(here) else 0
+    order, number, lines = ranks(here), 0, pd.DataFrame()
+    if len(here):
+        number = here.setting.nunique()
+        same = here.groupby("label")[["rounds", "membership", "labels"]].first()
+        lines = over_settings(here).join(same).assign(rank=order).loc[order.index]
     far = f"{critical_difference(len(order), number):.2f}" if number > 1 and len(order) > 1 else "-"
     caption = f"Over {number} settings; mean ranks differ by {far} or more (Nemenyi, 95 %)"
-    return frame_table(caption, pd.DataFrame(lines), SUMMARY_LINE, words=1)
+    return frame_table(caption, lines, SUMMARY_LINE, words=1)
 
 
 def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:

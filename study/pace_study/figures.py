@@ -190,12 +190,12 @@ def guard_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figu
         return None
     (pace,) = study.lines((PACE,)).itertuples()
     figure, axis = plt.subplots(figsize=(4.6, 3.0))
-    shares = [harm.percent for harm in found.harm]
+    shares = [harm.percent for harm in found.harm_local]
     axis.plot(shares, found.over_local, "o-", color=ORANGE, label="pace-duo")
     for level, share, points in zip(found.label, shares, found.over_local, strict=True):
         word = "no guard" if level == "1" else f"level {level}"
         axis.annotate(word, (share, points), (6, -9), textcoords="offset points", fontsize=8)
-    axis.plot(pace.harm.percent, pace.over_local, "D", color=BLUE, label="PACE")
+    axis.plot(pace.harm_local.percent, pace.over_local, "D", color=BLUE, label="PACE")
     axis.plot(0, 0, "s", color=GREY, label="Local")
     axis.set(xlabel="receivers harmed (%)", ylabel="accuracy over Local (points)")
     axis.legend(frameon=False, loc="lower right")

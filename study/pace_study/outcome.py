@@ -38,7 +38,7 @@ class Outcome:
                 self.numbers[part] = records.beside(found, redrawn)
 
     def _asked(self, family: str) -> bool:
-        return any(part.name.split("-")[0] == family for part in self.parts)
+        return any(part.family == family for part in self.parts)
 
     @cached_property
     def draws(self) -> dict[str, tuple[pd.DataFrame, Sequence[Row]]]:
@@ -126,7 +126,7 @@ class Outcome:
             for table in tables.part_tables(part, numbers, tables.show_ours)
         ]
         for name, (settings, core) in self.draws.items():
-            asked = [part for part in self.parts if part.name.split("-")[0] == name]
+            asked = [part for part in self.parts if part.family == name]
             found.append(field.summary_table(settings, core))
             if len({dataset for part in asked for dataset in part.datasets}) == 1:
                 found.append(field.asked_table(settings, asked))

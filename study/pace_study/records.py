@@ -15,10 +15,10 @@ from pace.protocol import SEEDS
 from pace_study.scores import SCORES, Draws, of_part, of_rows, student_t
 from pace_study.study import (
     CITATION,
+    DRAWS,
     OWN,
     PARTS,
     REDRAW_SEEDS,
-    REDRAWS,
     SHARES,
     Part,
     in_order,
@@ -78,9 +78,7 @@ def measured(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataF
 def known_draws(scores: pd.DataFrame, seeds: Sequence[int]) -> dict[Key, Draws]:
     """Every score that `pace reproduce masks` has measured, as far as it has."""
     chosen = in_order(seeds)[:REDRAW_SEEDS]
-    here = scores[
-        scores.data_seed.isin(range(REDRAWS)) & scores.seed.isin(chosen) & (scores.model == "gcn")
-    ]
+    here = scores[scores.data_seed.isin(DRAWS) & scores.seed.isin(chosen) & (scores.model == "gcn")]
     known: dict[Key, Draws] = {}
     metrics = [*SCORES, *SHARES[:2]]
     for part in (PARTS[name] for name in OWN if name.startswith("masks")):

@@ -17,8 +17,7 @@ from pace_study.controls import spelled
 CITATION = ("cora", "citeseer", "pubmed")
 AVAILABLE = (*CITATION, "cs", "computers")
 SIX = (*AVAILABLE, "ogbn-arxiv")
-REDRAWS = 10  # of the masks, to see how far a draw alone moves a result
-DRAWS = tuple(range(REDRAWS))
+DRAWS = tuple(range(10))  # of the masks, to see how far a draw alone moves a result
 MANY = (10, 20, 30)  # clients
 FRESH_DRAWS = tuple(range(10, 20))  # of the masks: nothing was chosen on them
 FEW_DRAWS = FRESH_DRAWS[:3]  # of what takes minutes a draw
@@ -150,6 +149,10 @@ class Part:
     most_seeds: int | None = None  # it takes only the first of the seeds, where not None
     thrifty: bool = False  # what takes long has the first few of the draws
 
+    @property
+    def family(self) -> str:
+        return self.name.split("-")[0]
+
     def seeds(self, seeds: Iterable[int]) -> list[int]:
         """Those of the seeds that it is computed on."""
         return in_order(seeds)[: self.most_seeds]
@@ -255,7 +258,7 @@ for family, rows, places in (
 add_parts("field", ["-more-labels"], CORE, **FRESH)
 # Parts of our own, asked for together by the first word.
 FAMILIES = ("masks", "beyond", "models", "labels", "field")
-OWN = tuple(name for name in PARTS if name.split("-")[0] in FAMILIES)
+OWN = tuple(name for name, part in PARTS.items() if part.family in FAMILIES)
 MODEL_PARTS = tuple(name for name in OWN if name.startswith("models"))
 
 
@@ -305,7 +308,7 @@ def narrowed(
     known = {name for part in PARTS.values() for name in part.datasets}
     for part in parts:
         rows = tuple(row for row in part.rows if methods is None or spelled(row.method) in methods)
-        if part.name.split("-")[0] == "field":  # which any other method joins
+        if part.family == "field":  # which any other method joins
             its = {spelled(row.method) for row in part.rows}
             rows += tuple(Row(name, name) for name in methods or () if name not in its)
         names = part.datasets

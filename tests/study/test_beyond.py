@@ -103,7 +103,7 @@ def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
     assert labels[-1] == "pace-duo"
     assert list(found.lines(LEVELS).index) == ["1", "0.5", "0.2", "0.05"]
     free = found.lines(LEVELS).iloc[0]
-    assert (free.harm.harmed, free.harm.receivers) == (0, 2)
+    assert (free.harm_local.harmed, free.harm_local.receivers) == (0, 2)
     assert free.over_local == pytest.approx(2.5, abs=1e-3)
 
 
