@@ -16,8 +16,8 @@ from torch import Tensor
 import pace
 from pace.graph import Graph
 from pace.reports import Table
-from pace_study.records import title
 from pace_study.study import CITATION
+from pace_study.tables import title
 
 DRAW, SEED, CLIENTS = 3, 1, 10
 METHODS = ("pace", "pace-ridge", "pace-ridge-sums")

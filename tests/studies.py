@@ -12,10 +12,10 @@ import torch
 
 from pace.reports.trial import READINGS, Trial
 from pace_study.cell import Cell, Store
-from pace_study.records import measured
 from pace_study.scores import score_cells
 from pace_study.study import PARTS, Part, narrowed
 from pace_study.study import SEEDS as PAPERS_SEEDS
+from pace_study.tables import measured
 
 CLASSES, SEEDS = 3, [104729, 130363]
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&\"'"

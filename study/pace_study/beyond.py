@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from pace.reports import Finding, Table, Value
-from pace_study.records import title
 from pace_study.scores import SETTING, Harm, of_part, t_interval
 from pace_study.study import (
     CITATION,
@@ -30,7 +29,7 @@ from pace_study.study import (
     Part,
     Row,
 )
-from pace_study.tables import PERCENT, POINTS, Columns, frame_table
+from pace_study.tables import PERCENT, POINTS, Columns, frame_table, title
 
 MEANS = ["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]
 SIZES = ["upload", "returned"]

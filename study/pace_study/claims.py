@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -15,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from pace.datasets import DATA_SEED
-from pace_study.records import published, title
+from pace.reports import Table, Value
 from pace_study.scores import DENSE, TIE, Array, Draws, t_interval, win_tie_loss
 from pace_study.study import (
     ABLATION,
@@ -32,13 +33,13 @@ from pace_study.study import (
     Row,
     in_order,
 )
+from pace_study.tables import published, title
 
 HOLDS = "holds"
 WITHIN = "not confirmed; compatible with one draw"
 FAILS = "does not hold"
 UNKNOWN = "cannot be judged"
 VERDICTS = (HOLDS, WITHIN, FAILS, UNKNOWN)
-WORST_FIRST = (FAILS, WITHIN, HOLDS)
 MARKS = {HOLDS: "", WITHIN: "≈ ", FAILS: "✗ "}
 METRICS = {"accuracy": "accuracy", "weighted_f1": "W-F1"}
 TRANSPORT, HALF, MEAN, RAW, DIRECT = ABLATION[1:6]
@@ -65,14 +66,8 @@ class Sentence:
     place: str
     text: str
     kind: str
-
-
-@dataclass(frozen=True)
-class Claim(Sentence):
-    """A sentence about a result, what became of it here, and the numbers that say so."""
-
-    verdict: str
-    evidence: str
+    verdict: str = UNKNOWN  # what became of a result here
+    evidence: str = ""  # and the numbers that say so
 
 
 @cache
@@ -82,14 +77,26 @@ def sentences() -> tuple[Sentence, ...]:
     return tuple(Sentence(**entry) for entry in json.loads(text))
 
 
-def judge_claims(scores: pd.DataFrame, seeds: Sequence[int]) -> list[Claim]:
+def judge_claims(scores: pd.DataFrame, seeds: Sequence[int]) -> list[Sentence]:
     """Every sentence about a result, in the paper's order."""
     numbers, claims = Numbers(scores, seeds), []
     for sentence in sentences():
         if sentence.kind == "result":
             verdict, evidence = judged(numbers.checks(sentence.id))
-            claims.append(Claim(**vars(sentence), verdict=verdict, evidence=evidence))
+            claims.append(replace(sentence, verdict=verdict, evidence=evidence))
     return claims
+
+
+def claims_tables(claims: Sequence[Sentence]) -> list[Table]:
+    """Counts of the verdicts, then every sentence."""
+    counts = Counter(claim.verdict for claim in claims)
+    rows: list[list[str | Value]] = []
+    for each in claims:
+        mark = "best" if each.verdict == FAILS else ""
+        rows.append([each.place, each.text, Value(each.verdict, mark=mark), each.evidence])
+    heads = ["Where", "The paper's sentence", "Here", "Numbers"]
+    total = [[str(counts[verdict]) for verdict in VERDICTS]]
+    return [Table.of("", VERDICTS, total, names=0, words=0), Table.of("", heads, rows, names=4)]
 
 
 # --- one number ---------------------------------------------------------------------------------
@@ -160,7 +167,7 @@ class Check:
 def judged(checks: Sequence[Check]) -> tuple[str, str]:
     """The sentence's verdict, which is its worst check's, and the evidence of them all."""
     known = [check.verdict for check in checks if check.verdict != UNKNOWN]
-    verdict = next((each for each in WORST_FIRST if each in known), UNKNOWN)
+    verdict = next((each for each in (FAILS, WITHIN, HOLDS) if each in known), UNKNOWN)
     return verdict, "; ".join(check.evidence for check in checks)
 
 

@@ -19,9 +19,9 @@ import pandas as pd
 from pace.io import atomic
 from pace.merging import RANK
 from pace_study.beyond import LEVELS, Beyond
-from pace_study.records import CITATION_MEAN, measured, title
 from pace_study.scores import of_part, t_interval, win_tie_loss
 from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
+from pace_study.tables import CITATION_MEAN, measured, title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

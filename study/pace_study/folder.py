@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,18 +64,15 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
         FileError: the folder holds no cells, or something damaged.
         SettingError: `by` is something else.
     """
-    return tidy_frame(_trials(Path(folder)), by)
-
-
-def _trials(folder: Path) -> Iterator[tuple[Row, Trial]]:
-    store = Study(folder).store
+    store, trials = Study(Path(folder)).store, list[tuple[Row, Trial]]()
     for cell, row in store.rows.items():
         trial = store.read(cell)
         assert trial is not None
         rank = cell.rank if cell.method.startswith("pace") else None
         numbers = study_method(cell.method).numbers
         network = {"hidden": HIDDEN, "layers": LAYERS, "epochs": row["epochs"], "numbers": numbers}
-        yield {**vars(cell), **network, "rank": rank}, trial
+        trials.append(({**vars(cell), **network, "rank": rank}, trial))
+    return tidy_frame(trials, by)
 
 
 def _json(path: Path) -> Any:

@@ -9,9 +9,9 @@ from itertools import product
 import pandas as pd
 
 from pace.reports import Table
-from pace_study.records import title
 from pace_study.scores import of_part
 from pace_study.study import CALIBRATED, LOCAL, MODEL_PARTS, PACE, PARTS, RAW
+from pace_study.tables import title
 
 ORDER = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
 SHOWN = (LOCAL, CALIBRATED[0], PACE)

@@ -12,9 +12,9 @@ import pandas as pd
 
 from pace.io import atomic
 from pace.reports import Table
-from pace_study import beyond, field, models, records, tables
+from pace_study import beyond, field, models, tables
 from pace_study.cell import Store
-from pace_study.claims import judge_claims
+from pace_study.claims import claims_tables, judge_claims
 from pace_study.figures import draw_figures, ranks_figure, save_figure
 from pace_study.membership import add_membership, read_membership
 from pace_study.scores import score_cells
@@ -31,11 +31,11 @@ class Outcome:
         self.parts, self.seeds, self.folder = parts, seeds, store.folder.parent
         self.scores = score_cells(store)
         self.beyond = beyond.Beyond(self.scores, seeds)
-        redrawn = records.known_draws(self.scores, seeds)
+        redrawn = tables.known_draws(self.scores, seeds)
         self.numbers: dict[Part, pd.DataFrame] = {}
         for part in parts:
-            if part.table and len(found := records.measured(part, self.scores, seeds)):
-                self.numbers[part] = records.beside(found, redrawn)
+            if part.table and len(found := tables.measured(part, self.scores, seeds)):
+                self.numbers[part] = tables.beside(found, redrawn)
 
     def _asked(self, family: str) -> bool:
         return any(part.family == family for part in self.parts)
@@ -67,7 +67,7 @@ class Outcome:
         """Write `tables/` and `figures/`; the paths written."""
         texts = {f"tables/{name}": text for name, text in self._tables()}
         claims = judge_claims(self.scores, self.seeds)
-        texts["claims.md"] = tables.markdown(tables.claims_tables(claims))
+        texts["claims.md"] = tables.markdown(claims_tables(claims))
         # With those that an earlier run on other parts noted.
         path, asked = out / "absent.json", {name for part in self.parts for name in part.datasets}
         known = set(json.loads(path.read_text())) if path.is_file() else set()
@@ -95,7 +95,7 @@ class Outcome:
             pairs = tables.part_tables(part, numbers, tables.show_beside)
             yield f"{part.name}.md", tables.markdown(ours)
             yield f"{part.name}-beside-paper.md", tables.markdown(pairs)
-            yield f"{part.name}.csv", records.tidy(numbers).to_csv(index=False)
+            yield f"{part.name}.csv", tables.tidy(numbers).to_csv(index=False)
             if part.name == "fairness":
                 yield "fairness-summary.md", tables.markdown([tables.fairness_summary(numbers)])
         if self.numbers:

@@ -31,9 +31,9 @@ from pace_study import beyond, field, tables
 from pace_study.claims import FAILS, HOLDS, UNKNOWN, WITHIN, judge_claims
 from pace_study.folder import Study
 from pace_study.outcome import Outcome
-from pace_study.records import title
 from pace_study.scores import SETTING, of_rows
 from pace_study.study import PACE, PARTS
+from pace_study.tables import title
 
 NO_DATA = "not run: data not available"
 KINDS = {HOLDS: "holds", WITHIN: "within", FAILS: "fails", UNKNOWN: "absent"}

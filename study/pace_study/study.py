@@ -223,42 +223,33 @@ PLACES: dict[str, dict[str, Any]] = {
     "-twitch": {"datasets": ("twitch",), "clients": (7,), "partition": "column"},
 }
 FRESH: dict[str, Any] = {"data_seeds": FRESH_DRAWS, "most_seeds": 1, "thrifty": True}
-
-
-def add_parts(family: str, places: Iterable[str], rows: tuple[Row, ...], **setting: Any) -> None:
-    """A part of the family for each place; what a place says goes before the setting."""
-    for end in places:
-        name, every = f"{family}{end}", {"datasets": AVAILABLE} | setting | PLACES[end]
-        PARTS[name] = Part(name, rows, **every)
-
-
-add_parts("beyond", [""], BEYOND, clients=MANY)
-add_parts("beyond", ["-metis", "-dirichlet"], BEYOND)
-add_parts("beyond", ["-masks"], CLOSED, most_seeds=2)
-add_parts("beyond", ["-heterophilous", "-twitch"], CLOSED)
+REDRAWN: dict[str, Any] = {"data_seeds": DRAWS, "most_seeds": REDRAW_SEEDS}
 LARGEST_FIRST: dict[str, Any] = {"datasets": AVAILABLE[::-1], "models": EVERY_MODEL}  # end together
-add_parts("models", [""], MODEL_ROWS, **LARGEST_FIRST)
-add_parts("models", ["-masks"], (PACE, RAW), most_seeds=1, **LARGEST_FIRST)
-add_parts("models", ["-heterophilous", "-twitch"], MODEL_ROWS, models=FEW_MODELS)
-for part in (  # the paper's clients, other nodes for training
-    Part("masks", (*MATRIX, *CALIBRATED), datasets=AVAILABLE),
-    Part("masks-ablation", ABLATION, datasets=CITATION),
-    Part("masks-c20", CHEAP, datasets=AVAILABLE, clients=(20,)),
-    Part("masks-c30", CHEAP, datasets=CITATION[:2], clients=(30,)),
-):
-    PARTS[part.name] = replace(part, data_seeds=DRAWS, most_seeds=REDRAW_SEEDS)
 OTHERS = ("-heterophilous", "-twitch")
-SKEWED = ("-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05")
-for family, rows, places in (
-    ("labels", REFERENCES, ("-metis", SKEWED[0], *OTHERS)),
-    ("field", FIELD, ("-metis", *OTHERS, *SKEWED)),
+for family, ends, rows, setting in (
+    ("beyond", [""], BEYOND, {"clients": MANY}),
+    ("beyond", ["-metis", "-dirichlet"], BEYOND, {}),
+    ("beyond", ["-masks"], CLOSED, {"most_seeds": 2}),
+    ("beyond", OTHERS, CLOSED, {}),
+    ("models", [""], MODEL_ROWS, LARGEST_FIRST),
+    ("models", ["-masks"], (PACE, RAW), LARGEST_FIRST | {"most_seeds": 1}),
+    ("models", OTHERS, MODEL_ROWS, {"models": FEW_MODELS}),
+    # The paper's clients, other nodes for training.
+    ("masks", [""], (*MATRIX, *CALIBRATED), REDRAWN),
+    ("masks", ["-ablation"], ABLATION, REDRAWN | {"datasets": CITATION}),
+    ("masks", ["-c20"], CHEAP, REDRAWN | {"clients": (20,)}),
+    ("masks", ["-c30"], CHEAP, REDRAWN | {"clients": (30,), "datasets": CITATION[:2]}),
+    ("labels", [""], REFERENCES, FRESH | {"clients": MANY}),
+    ("labels", ["-metis", "-dirichlet", *OTHERS], REFERENCES, FRESH),
+    ("field", [""], FIELD, FRESH | {"clients": MANY}),
+    ("field", ["-metis", *OTHERS, "-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05"], FIELD, FRESH),
+    ("field", ["-more-labels"], CORE, FRESH),
 ):
-    add_parts(family, [""], rows, clients=MANY, **FRESH)
-    add_parts(family, places, rows, **FRESH)
-add_parts("field", ["-more-labels"], CORE, **FRESH)
-# Parts of our own, asked for together by the first word.
-FAMILIES = ("masks", "beyond", "models", "labels", "field")
-OWN = tuple(name for name, part in PARTS.items() if part.family in FAMILIES)
+    for end in ends:  # what a place says goes before the setting
+        every = {"datasets": AVAILABLE} | setting | PLACES.get(end, {})
+        PARTS[family + end] = Part(family + end, rows, **every)
+OWN = tuple(PARTS)[len(PAPER) :]
+FAMILIES = {PARTS[name].family for name in OWN}  # asked for together by the first word
 MODEL_PARTS = tuple(name for name in OWN if name.startswith("models"))
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from pace_study.cell import Cell
-from pace_study.records import NUMBER, published, title
 from pace_study.scores import COLUMNS, DENSE
 from pace_study.study import ABLATION, AVAILABLE, CITATION, NAMES, SEEDS, chosen
+from pace_study.tables import NUMBER, published, title
 
 MAIN = {
     ("louvain", 10): "main",

@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 
 from pace_study.cell import Cell, Store, agrees
-from pace_study.claims import VERDICTS, judge_claims
+from pace_study.claims import VERDICTS, claims_tables, judge_claims
 from pace_study.outcome import Outcome
-from pace_study.records import NUMBER, measured, published
 from pace_study.scores import score_cells
 from pace_study.study import AVAILABLE, PARTS, SEEDS, chosen
-from pace_study.tables import claims_tables, markdown
+from pace_study.tables import NUMBER, markdown, measured, published
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"

@@ -12,9 +12,8 @@ from pace_study.cell import Store
 from pace_study.claims import judge_claims
 from pace_study.folder import Study, note_command
 from pace_study.page import write_study_page
-from pace_study.records import beside, measured
 from pace_study.scores import score_cells
-from pace_study.tables import part_tables, show_ours
+from pace_study.tables import beside, measured, part_tables, show_ours
 from tests.reports.test_page import Outline
 from tests.studies import SEEDS, part, trial, write_study
 

@@ -19,14 +19,22 @@ from pace.errors import FileError, SettingError
 from pace.reports.table import Table
 from pace.reports.trial import READINGS, Trial
 from pace.task import SCORES
-from pace_study import records, run
+from pace_study import run, tables
 from pace_study.cell import JOURNAL, STEPS, Cell, Store
 from pace_study.figures import gains
 from pace_study.outcome import Outcome
-from pace_study.records import beside, known_draws, measured, published, tidy
 from pace_study.scores import Draws, score, score_cells, t_interval, win_tie_loss
 from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, Row, chosen, moved, narrowed
-from pace_study.tables import part_tables, show_beside, show_ours
+from pace_study.tables import (
+    beside,
+    known_draws,
+    measured,
+    part_tables,
+    published,
+    show_beside,
+    show_ours,
+    tidy,
+)
 
 SMALL = "synthetic:nodes=300,features=40,communities=12"
 HOW = run.How(epochs=3)
@@ -416,7 +424,7 @@ def test_draws_and_seeds_together_explain_nineteen_differences_in_twenty(
             printed(draw + s.mean(), s.std(ddof=1))
             for draw, s in zip(draws[10:], seeds, strict=True)
         )
-        monkeypatch.setattr(records, "published", lambda paper=paper: paper)
+        monkeypatch.setattr(tables, "published", lambda paper=paper: paper)
         (within,) = beside(ours, {CORA: Draws(tuple(draws[:10]))}).within_draws
         explained.append(within)
     assert 0.93 < explained.count(True) / len(explained) < 0.985  # t is for the fewer of the two
@@ -425,7 +433,7 @@ def test_draws_and_seeds_together_explain_nineteen_differences_in_twenty(
 def test_what_rounds_to_the_same_number_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     still = {CORA: Draws((29.504,) * 10)}
     for theirs, within in ((29.5, True), (29.51, False)):
-        monkeypatch.setattr(records, "published", lambda theirs=theirs: printed(theirs, 0.0))
+        monkeypatch.setattr(tables, "published", lambda theirs=theirs: printed(theirs, 0.0))
         assert beside(printed(29.504, 0.0), still).within_draws.tolist() == [within]
 
 
@@ -433,7 +441,7 @@ def test_what_rounds_to_the_same_number_is_no_difference(monkeypatch: pytest.Mon
 
 
 def test_the_published_numbers_are_all_there() -> None:
-    assert len(published()) == len(published().drop_duplicates(records.NUMBER)) == 996
+    assert len(published()) == len(published().drop_duplicates(tables.NUMBER)) == 996
 
 
 @pytest.mark.parametrize("name", [name for name, part in PARTS.items() if part.table])
@@ -441,11 +449,9 @@ def test_every_published_number_has_a_place_in_its_part(name: str) -> None:
     """The part's rows, datasets, metrics and client counts are exactly the paper's table."""
     part = PARTS[name]
     paper = published()
-    theirs = set(
-        paper[paper.table == part.table][records.NUMBER].itertuples(index=False, name=None)
-    )
+    theirs = set(paper[paper.table == part.table][tables.NUMBER].itertuples(index=False, name=None))
     ours = {
-        (part.table, records.title(dataset), row.label, metric, clients)
+        (part.table, tables.title(dataset), row.label, metric, clients)
         for dataset in part.datasets
         for row in part.rows
         if row.method not in UNPUBLISHED
@@ -454,7 +460,7 @@ def test_every_published_number_has_a_place_in_its_part(name: str) -> None:
     }
     if name == "rank":
         ours |= {
-            (part.table, records.CITATION_MEAN, row.label, metric, 10)
+            (part.table, tables.CITATION_MEAN, row.label, metric, 10)
             for row in part.rows
             for metric in ("upload_percent", "downlink_percent")
         }

@@ -1,6 +1,6 @@
 """Personalised averages: each receiver has weights of its own for the uploaded models."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -11,22 +11,14 @@ from pace.protocol import Uploads
 
 
 def mixtures(uploads: Uploads, weights: Tensor, names: Params) -> Iterator[dict[str, Tensor]]:
-    """W_i* = Σ_j A_ij W_j / Σ_j A_ij, receiver by receiver: a pass over the uploads for each."""
+    """W_i* = Σ_j A_ij W_j / Σ_j A_ij, a pass over the uploads for each receiver, in float64."""
     for row in weights.tolist():
-        yield weighted_mean(zip(uploads, row, strict=True), names)
-
-
-def weighted_mean(models: Iterable[tuple[Params, float]], names: Params) -> dict[str, Tensor]:
-    """Σ_i p_i W_i over the named parameters, p_i = weight_i / Σ weights; a running sum in float64."""
-    total, sums = 0.0, dict[str, Tensor]()
-    for model, weight in models:
-        total += weight
-        for name in names:
-            value = model[name].double()
-            if name not in sums:
-                sums[name] = torch.zeros_like(value)
-            sums[name] += weight * value
-    return {name: (value / total).float() for name, value in sums.items()}
+        total, sums = 0.0, dict[str, Tensor]()
+        for upload, weight in zip(uploads, row, strict=True):
+            total += weight
+            for name in names:
+                sums[name] = sums.get(name, 0) + weight * upload[name].double()
+        yield {name: (value / total).float() for name, value in sums.items()}
 
 
 def gathered(uploads: Uploads, name: str) -> Tensor:
