@@ -1,6 +1,5 @@
 """Speed, memory and growth against what everybody writes, measured beside it in the same run."""
 
-import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +14,7 @@ import torch
 import typer
 
 from benchmarks import measure, server
-from benchmarks.clock import Point, child, compared
+from benchmarks.clock import Point, child, command, compared
 from pace.datasets import data_root, divide, load
 from pace.models import GCN
 
@@ -33,7 +32,7 @@ def main(
     turns: Annotated[int, typer.Option(help="of each comparison")] = 5,
     threads: Annotated[int, typer.Option(help="of both sides, on a CPU")] = 1,
     device: str = "cpu",
-) -> None:
+) -> Iterator[Point]:
     """Print what ran it, then a JSON object for each measurement."""
     names = datasets.split(",")
 
@@ -43,7 +42,7 @@ def main(
             gcn = GCN((loaded.graph.features, 64, loaded.classes))
             yield from measured(name, divide(loaded, "louvain", clients), gcn, device, turns)
 
-    scripted = (command(name, device, turns) for name in names if name in PLAIN_SCRIPT)
+    scripted = (from_start_to_table(name, device, turns) for name in names if name in PLAIN_SCRIPT)
     parts: dict[str, Iterable[Point]] = {
         "command": chain.from_iterable(scripted),
         "training": trained(measure.training),
@@ -59,13 +58,12 @@ def main(
     torch.set_num_threads(threads)
     machine = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     versions = {"python": platform.python_version(), "torch": torch.__version__}
-    print(json.dumps({"device": machine, "threads": threads, **versions, "numpy": np.__version__}))
+    yield {"device": machine, "threads": threads, **versions, "numpy": np.__version__}
     for part in chosen:
-        for point in parts[part]:
-            print(json.dumps({"part": part, **point}), flush=True)
+        yield from ({"part": part, **point} for point in parts[part])
 
 
-def command(name: str, device: str, turns: int) -> Iterator[Point]:
+def from_start_to_table(name: str, device: str, turns: int) -> Iterator[Point]:
     """`pace run` from start to table, imports included, against a script that makes that table.
 
     Cold: with nothing cached, once. Warm: in turns, each side with what it keeps on disk. Each in
@@ -96,4 +94,4 @@ def command(name: str, device: str, turns: int) -> Iterator[Point]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command(main)

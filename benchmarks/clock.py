@@ -1,43 +1,57 @@
 """Seconds and memory: of work in this process, of another process, and of two ways in turns."""
 
+import functools
+import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+import typer
 
 Result = TypeVar("Result")
-Point = Mapping[str, str | float]  # one measurement: what was measured -> its value
+Point = Mapping[str, Any]  # one measurement: what was measured -> its value
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Seconds, until the GPU is done too."""
+def command(points: Callable[..., Iterable[Point]]) -> None:
+    """Run measurements as a program on one thread, which prints each as a JSON object."""
+
+    @functools.wraps(points)
+    def printed(**options: Any) -> None:
+        torch.set_num_threads(1)
+        for point in points(**options):
+            print(json.dumps(point), flush=True)
+
+    typer.run(printed)
+
+
+def cost(work: Callable[..., Result], *given: Any, **named: Any) -> tuple[Result, dict[str, float]]:
+    """What work gives; its seconds on the clock, until the GPU is done too, and of the processor, and
+    this process's most memory."""
     wait = torch.cuda.synchronize if torch.cuda.is_available() else int
     wait()
-    began = time.perf_counter()
-    work()
-    wait()
-    return time.perf_counter() - began
-
-
-def cost(work: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
-    """What work gives; its seconds on the clock and of the processor, this process's most memory."""
     began, busy = time.perf_counter(), time.process_time()
-    result = work()
+    result = work(*given, **named)
+    wait()
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     return result, {"seconds": seconds, "cpu_seconds": busy, "peak_mb": peak()}
 
 
-def spent(work: Callable[[], object], turns: int = 1) -> float:
+def timed(work: Callable[..., object], *given: Any) -> float:
+    """Seconds on the clock."""
+    return cost(work, *given)[1]["seconds"]
+
+
+def spent(work: Callable[..., object], *given: Any, turns: int = 1) -> float:
     """Seconds of the processor, the median over turns; with several, after one that does not count."""
-    taken = [cost(work)[1]["cpu_seconds"] for _ in range(turns + (turns > 1))]
+    taken = [cost(work, *given)[1]["cpu_seconds"] for _ in range(turns + (turns > 1))]
     return statistics.median(taken[turns > 1 :])
 
 

@@ -7,11 +7,10 @@ edges within a class, all ends anywhere in the graph, which is the worst order f
 site, small, makes it a federation. Each command is a process of its own.
 """
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -19,26 +18,25 @@ import pyarrow
 import typer
 from pyarrow import parquet
 
-from benchmarks.clock import child
+from benchmarks import rows
+from benchmarks.clock import Point, child, command
+from benchmarks.rows import CLASSES
 from pace.graph import MASKS
 
-FEATURES, CLASSES, BLOCK = 100, 40, 2**17
+FEATURES, BLOCK = 100, 2**17
 DEGREE = 10  # edges a node
-EIGHTHS, LARGEST = 8, 2.0  # features are multiples of 1/8 up to 2: small files, exact numbers
 SMALL = 20_000
 
 
 def node_blocks(nodes: int) -> Iterator[pd.DataFrame]:
-    random = np.random.default_rng(0)
-    directions = 2 * random.normal(size=(CLASSES, FEATURES)).astype(np.float32)
-    noise = EIGHTHS * random.normal(size=(BLOCK, FEATURES)).astype(np.float32)
-    for first in range(0, nodes, BLOCK):
-        number = np.arange(first, min(nodes, first + BLOCK), dtype=np.int32)
-        label = number % CLASSES
-        x = directions[label] + np.roll(noise, random.integers(BLOCK), 0)[: len(number)]
-        block = pd.DataFrame((x.round() / EIGHTHS).clip(-LARGEST, LARGEST)).add_prefix("f")
-        folds = random.choice(MASKS, len(number), p=(0.2, 0.4, 0.4))
-        yield block.assign(id=number, kind=[f"c{kind}" for kind in label], fold=folds)
+    """Features are multiples of 1/8 up to 2: small files, exact numbers."""
+    random, number = np.random.default_rng(0), 0
+    for label, x in rows.blocks(nodes, FEATURES, BLOCK):
+        eighths = (8 * x / 3).round().clamp(-16, 16) / 8
+        folds = random.choice(MASKS, len(x), p=(0.2, 0.4, 0.4))
+        ids = np.arange(number, number := number + len(x), dtype=np.int32)
+        block = pd.DataFrame(eighths.numpy()).add_prefix("f")
+        yield block.assign(id=ids, kind=[f"c{kind}" for kind in label.tolist()], fold=folds)
 
 
 def edge_blocks(nodes: int) -> Iterator[pd.DataFrame]:
@@ -62,11 +60,17 @@ def write_blocks(path: Path, blocks: Iterator[pd.DataFrame]) -> None:
             writer.write_table(table)
 
 
-def site_steps(nodes: int, folder: Path, memory: float, method: str) -> Iterator[dict[str, Any]]:
-    """Every step of a site, in order."""
+def main(
+    nodes: int,
+    folder: Annotated[Path, typer.Option()],
+    memory: float = 5.0,
+    method: str = "pace-ridge",
+) -> Iterator[Point]:
+    """Print a JSON object for each step of a site; FOLDER is made, and removed at the end."""
 
-    def took(step: str, site: Path, *words: object) -> dict[str, Any]:
-        return {"step": step, "site": site.name, **child("-m", "pace", *words)[0]}
+    def took(step: str, site: Path, *words: object) -> dict[str, str | float]:
+        taken, _ = child("-m", "pace", *words)
+        return {"nodes": nodes, "step": step, "site": site.name, **taken}
 
     small, home, job = folder / "small", folder / "large", folder / "job.pace"
     classes = ",".join(f"c{label}" for label in range(CLASSES))
@@ -94,20 +98,8 @@ def site_steps(nodes: int, folder: Path, memory: float, method: str) -> Iterator
     yield took("adopt", home, "client", "adopt", job, graph, *adopt)
     out = home / "predictions.parquet"
     yield took("predict", home, "client", "predict", model, graph, "--out", out)
-
-
-def main(
-    nodes: int,
-    folder: Annotated[Path, typer.Option()],
-    memory: float = 5.0,
-    method: str = "pace-ridge",
-) -> None:
-    """Print a JSON object for each step; FOLDER is made, and removed at the end."""
-    folder.mkdir(parents=True)
-    for point in site_steps(nodes, folder, memory, method):
-        print(json.dumps({"nodes": nodes, **point}), flush=True)
     shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command(main)

@@ -6,27 +6,24 @@ Every good client must be served and every bad file named. Prints a JSON object:
 for what, seconds, the peak of memory.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-import typer
 
-from benchmarks.clock import cost
-from pace.datasets import Synthetic, synthetic
-from pace.datasets.partition import client_graphs, generator
+from benchmarks.clock import Point, command, cost
+from pace.datasets import load, with_drawn_masks
 from pace.jobs import Job
 from pace.models import GCN
 from pace.protocol import Message, steps, wire
 from pace.runtimes.files import merge_files
 
 FEATURES, CLASSES = 40, 4
+GRAPH = f"synthetic:nodes=90,classes={CLASSES},features={FEATURES},communities=2,words=6"
 HOSTILE = 100  # one in this many
 
 
@@ -55,8 +52,7 @@ def lies(message: Message, digest: bytes) -> dict[str, bytes]:
 
 def alike(job: Job, count: int) -> Iterator[Message]:
     """Distinct uploads of one trained client."""
-    settings = Synthetic(nodes=90, classes=CLASSES, features=FEATURES, communities=2, words=6)
-    (graph,) = client_graphs(synthetic(settings), [range(90)], CLASSES, generator())
+    graph = with_drawn_masks(load(GRAPH), CLASSES)
     honest = dict(steps.check_upload(steps.fit(graph, job.federation)[1], job.federation))
     random = torch.Generator().manual_seed(1)
     for _ in range(count):
@@ -77,7 +73,7 @@ def measure(folder: Path, uploads: int) -> dict[str, Any]:
             bad[name], content = kinds[place // HOSTILE % len(kinds)]
         (inbox / f"{name}.up").write_bytes(content)
     out, journal = folder / "out", folder / "journal"
-    report, taken = cost(partial(merge_files, job, [inbox], out=out, journal=journal))
+    report, taken = cost(merge_files, job, [inbox], out=out, journal=journal)
     served = {path.stem for path in out.glob("*.down")}
     refused = {refusal.sender: refusal.code for refusal in report.refused}
     assert served == set(names) - set(bad), "a good client was not served"
@@ -86,12 +82,11 @@ def measure(folder: Path, uploads: int) -> dict[str, Any]:
     return counts | {"upload_bytes": report.bytes.upload_frame} | taken
 
 
-def main(uploads: int = 10_000) -> None:
+def main(uploads: int = 10_000) -> Iterator[Point]:
     """So many uploads as files."""
-    torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), uploads)))
+        yield measure(Path(folder), uploads)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command(main)

@@ -5,29 +5,29 @@ so that the disk is not measured; `command` in place of `pace` reads them from P
 `ridge`, scikit-learn's with all rows at once, and `sgd`, its linear model by gradient steps in a stream.
 """
 
-import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-import typer
+from torch import Tensor
 
-from benchmarks.clock import child, cost
+from benchmarks import clock
 
 FEATURES, CLASSES, BLOCK = 128, 40, 8192
 MILLION = 1_000_000
 
 
-def blocks(rows: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def blocks(
+    rows: int, features: int = FEATURES, size: int = BLOCK
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Labels and features, some at a time: a class's direction, and noise."""
     random = torch.Generator().manual_seed(0)
-    directions = torch.randn(CLASSES, FEATURES, generator=random)
-    noise = torch.randn(BLOCK, FEATURES, generator=random)
-    for first in range(0, rows, BLOCK):
-        y = torch.randint(CLASSES, (min(BLOCK, rows - first),), generator=random)
-        yield y, directions[y] + 3 * noise[: len(y)].roll(first // BLOCK, 1)
+    directions = torch.randn(CLASSES, features, generator=random)
+    noise = 3 * torch.randn(size, features, generator=random)
+    for first in range(0, rows, size):
+        y = torch.arange(first, min(rows, first + size)) % CLASSES
+        yield y, directions[y] + noise[: len(y)].roll(first // size, 1)
 
 
 def ridge(rows: int) -> None:
@@ -78,21 +78,22 @@ def command(rows: int, home: Path) -> dict[str, float]:
     job = Job("rows", GCN((FEATURES, 64, CLASSES)), method="pace-ridge")
     write_job(home / "job.pace", job)
     files = ("--keep", home / "mine.local", "--upload", home / "mine.up", "--yes")
-    return child("-m", "pace", "client", "fit", home / "job.pace", "--rows", folder, *files)[0]
+    return clock.child("-m", "pace", "client", "fit", home / "job.pace", "--rows", folder, *files)[
+        0
+    ]
 
 
-def main(who: str, rows: int) -> None:
+def main(who: str, rows: int) -> Iterator[clock.Point]:
     """Print a JSON object."""
-    torch.set_num_threads(1)
     if who == "command":
         with TemporaryDirectory() as home:
             taken = command(rows, Path(home))
     else:
         fit = {"pace": pace, "ridge": ridge, "sgd": sgd}[who]
         fit(100)  # imports
-        _, taken = cost(partial(fit, rows))
-    print(json.dumps({"who": who, "rows": rows, **taken}))
+        _, taken = clock.cost(fit, rows)
+    yield {"who": who, "rows": rows, **taken}
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    clock.command(main)

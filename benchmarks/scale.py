@@ -4,42 +4,28 @@
 against the first one's, and the peak so far. Each size is a process of its own.
 """
 
-import json
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-
-import torch
-import typer
 
 import pace
-from benchmarks.clock import cost, peak
-from pace.datasets import Synthetic, synthetic
-from pace.graph import Graph
+from benchmarks import clock
+from pace.datasets import load, with_drawn_masks
 
-DEGREE, FEATURES, CLASSES, EPOCHS = 28, 128, 40, 10  # a million nodes have ten million edges
-
-
-def made_graph(nodes: int) -> Graph:
-    """Masks as the paper draws them: of five nodes one to train on, two to validate on, two to test."""
-    plain = synthetic(Synthetic(nodes, CLASSES, FEATURES, max(1, nodes // 500), DEGREE))
-    drawn = torch.randint(5, (nodes,), generator=torch.Generator().manual_seed(0))
-    masks = (drawn == 0, (drawn == 1) | (drawn == 2), drawn > 2)
-    return Graph(plain.x, plain.edges, plain.y, *masks)
+GRAPH = "synthetic:features=128,classes=40,degree=28"  # a million nodes have ten million edges
 
 
-def main(nodes: int, methods: list[str], epochs: int = EPOCHS) -> None:
+def main(nodes: int, methods: list[str], epochs: int = 10) -> Iterator[clock.Point]:
     """Print a JSON object for each method."""
-    torch.set_num_threads(1)
-    graph, first = made_graph(nodes), 0.0
-    sizes = {"nodes": nodes, "edges": graph.edges.shape[1] // 2, "made_mb": peak()}
+    dataset = load(f"{GRAPH},nodes={nodes},communities={max(1, nodes // 500)}")
+    graph, first = with_drawn_masks(dataset, dataset.classes), 0.0
+    sizes = {"nodes": nodes, "edges": graph.edges.shape[1] // 2, "made_mb": clock.peak()}
     for method in methods:
         agreed = pace.agree([graph], method, epochs=epochs)
         fresh = replace(graph)  # without what another method had computed of it
-        _, taken = cost(partial(pace.fit, fresh, agreed))
+        _, taken = clock.cost(pace.fit, fresh, agreed)
         first = first or taken["cpu_seconds"]
-        ratio = taken["cpu_seconds"] / first
-        print(json.dumps({"method": method, **sizes, **taken, "ratio": ratio}), flush=True)
+        yield {"method": method, **sizes, **taken, "ratio": taken["cpu_seconds"] / first}
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    clock.command(main)

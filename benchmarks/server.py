@@ -43,24 +43,22 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
     shared = mean(summed((carrier, {}) for carrier in carriers))
     update = torch.randn(federation.start["0.weight"].shape)
+    frames = {each: frames_of(each) for each in (federation, ridge)}
 
-    def svds() -> None:
-        for _ in range(DISTINCT):
-            torch.linalg.svd(update, full_matrices=False)
+    def svd() -> float:
+        return spent(partial(torch.linalg.svd, full_matrices=False), update, turns=DISTINCT)
 
     def turn(count: int) -> dict[str, float]:
-        before = spent(svds)
+        before = svd()
         correct = spent(lambda: list(corrections(shared, carriers)))
-        merge, merge_ridge = (spent(partial(merged, frames[f], count, f)) for f in frames)
+        merge, merge_ridge = (spent(merged, frames[each], count, each) for each in frames)
         return {
             "correction_ms": 1e3 * correct / DISTINCT,
             "merge_ms": 1e3 * merge / count,
             "ridge_ms": 1e3 * merge_ridge / count,
-            "svd_ms": 1e3 * (before + spent(svds)) / (2 * DISTINCT),
+            "svd_ms": 1e3 * (before + svd()) / 2,
         }
 
-    frames = {each: frames_of(each) for each in (federation, ridge)}
-    svds()
     for count in counts:
         taken = pd.DataFrame([turn(count) for _ in range(turns)])
         ratios = taken.svd_ms / taken.merge_ms
@@ -104,7 +102,7 @@ def sealed(turns: int) -> Iterator[Point]:
         sizes = {"numbers": count, "upload_bytes": len(frame), "return_bytes": returned}
         for clients in COHORTS:
             seal, *_ = ephemeral_seals([f"{i:04}" for i in range(clients)], agreed.digest)
-            seconds = spent(partial(seal, numbers), turns)
+            seconds = spent(seal, numbers, turns=turns)
             yield {"shape": name, "clients": clients, "seal_ms": 1e3 * seconds, **sizes}
         if importlib.util.find_spec("tenseal"):
             yield {"shape": name, **ckks(count, turns)}
@@ -122,4 +120,4 @@ def ckks(count: int, turns: int) -> Point:
         return sum(len(tenseal.ckks_vector(context, c.tolist()).serialize()) for c in chunks)
 
     peer = f"TenSEAL {tenseal.__version__}, CKKS 8192"
-    return {"peer": peer, "peer_ms": 1e3 * spent(encrypt, turns), "peer_bytes": encrypt()}
+    return {"peer": peer, "peer_ms": 1e3 * spent(encrypt, turns=turns), "peer_bytes": encrypt()}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from benchmarks import __main__ as bench
 from benchmarks import measure, rows
-from benchmarks.clock import child, compared, cost, peak
+from benchmarks.clock import child, command, compared, cost, peak
 from typer import BadParameter
 
 from pace.models import MODELS, sized
@@ -55,9 +55,8 @@ def test_a_child_says_what_it_took_and_printed() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_prints_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    bench.main(turns=1)
-    machine, *points = map(json.loads, capsys.readouterr().out.splitlines())
+def test_every_part_is_measured() -> None:
+    machine, *points = bench.main(turns=1)
     assert machine["device"]
     parts = ("training", "models", "server", "sealing")  # no script reads the embedded graph
     assert tuple(dict.fromkeys(point["part"] for point in points)) == parts
@@ -65,16 +64,24 @@ def test_the_command_prints_numbers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("who", ["pace", "ridge", "sgd", "command"])
-def test_rows_are_fitted(who: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rows.main(who, 300)
-    found = json.loads(capsys.readouterr().out)
+def test_rows_are_fitted(who: str) -> None:
+    (found,) = rows.main(who, 300)
     assert found["rows"] == 300
     assert found["cpu_seconds"] > 0
 
 
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(BadParameter, match="--only names speed, expected some of command, tra"):
-        bench.main(only="speed,training")
+        list(bench.main(only="speed,training"))
+
+
+def test_a_program_prints_json_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["rows", "pace", "300"])
+    with pytest.raises(SystemExit):
+        command(rows.main)
+    assert json.loads(capsys.readouterr().out)["rows"] == 300
 
 
 @pytest.mark.parametrize("kind", MODELS)
