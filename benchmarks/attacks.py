@@ -8,7 +8,7 @@ admitted as the server would. Writes tables/backdoors.md and tables/attacks.md, 
 explains.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -18,20 +18,15 @@ import pandas as pd
 import torch
 import typer
 
-from benchmarks.backdoor import Lie, Trigger, outcome, play
-from pace.datasets import divide, load
-from pace.errors import PaceError
-from pace.graph import Graph
-from pace.methods import Limited, Pace, make
-from pace.models import GCN
-from pace.params import Params
-from pace.protocol import SEEDS, Federation, Message, Method
+import pace
+from benchmarks.backdoor import Lie, Trigger, outcome, play, share_of, trained
+from pace.methods import Limited
+from pace.protocol import SEEDS
 from pace.reports import READINGS, Table
-from pace.training import train_cohort
 from pace_study.tables import write_tables
 
 CLIENTS, MOST = 10, 3
-RULES: dict[str, Method] = {"paper": Pace(), "limited": Limited()}
+RULES: dict[str, pace.Method] = {"paper": pace.Pace(), "limited": Limited()}
 
 
 def times(factor: float) -> Lie:
@@ -42,7 +37,7 @@ def times(factor: float) -> Lie:
     }
 
 
-def concentrated(message: Message) -> Message:
+def concentrated(message: pace.Message) -> pace.Message:
     """All of every moment on one column, and the update × 1000: a whole column at a blow."""
     made = dict(times(1000.0)(message))
     for name, value in message.items():
@@ -63,55 +58,47 @@ ATTACKS: dict[str, Lie | None] = {
 
 
 def study(
-    graphs: Sequence[Graph],
-    classes: int,
-    seeds: Sequence[int],
-    attacks: Sequence[str] = tuple(ATTACKS),
+    graphs: Sequence[pace.Graph], seeds: Sequence[int], attacks: Sequence[str] = tuple(ATTACKS)
 ) -> pd.DataFrame:
     """Accuracy of the honest clients' test nodes together, in percent, means over seeds.
 
     A row for each attack and number of liars, a column for each rule and reading: `local`, `external`
     (External always taken) and `adopted` (through the gate).
     """
-    gcn = GCN((graphs[0].features, 64, classes))
+    first = pace.agree(graphs)
     turned = [
-        replace(graph, y=torch.where(graph.y < 0, graph.y, (graph.y + 1) % classes))
+        replace(graph, y=torch.where(graph.y < 0, graph.y, (graph.y + 1) % first.model.classes))
         for graph in graphs[:MOST]
     ]
-    trained = trained_by("pace", gcn, [*graphs, *turned], seeds)
+    models = trained([*graphs, *turned], first, seeds)
     cases = [("none", 0), *product(attacks, range(1, MOST + 1))]
     rows = []
     for seed, (attack, liars), (rule, method) in product(seeds, cases, RULES.items()):
         flipped, lie = liars if attack == FLIPPED else 0, ATTACKS.get(attack)
-        models = [*trained[seed][CLIENTS : CLIENTS + flipped], *trained[seed][flipped:CLIENTS]]
+        mixed = [*models[seed][CLIENTS : CLIENTS + flipped], *models[seed][flipped:CLIENTS]]
         lies = dict.fromkeys(range(liars), lie) if lie else {}
-        adoptions, _ = play(graphs, models, Federation(gcn, method, seed), lies)
+        adoptions, _ = play(graphs, mixed, pace.agree(graphs, method, seed=seed), lies)
         for reading, logits in READINGS.items():
             right = [
                 (logits(adopted).argmax(1) == graph.y)[graph.test]
                 for adopted, graph in zip(adoptions[MOST:], graphs[MOST:], strict=True)
             ]
-            percent = 100 * float(torch.cat(right).double().mean())
-            rows.append((attack, liars, rule, reading, percent))
+            rows.append((attack, liars, rule, reading, share_of(right)))
     frame = pd.DataFrame(rows, columns=["attack", "liars", "rule", "reading", "percent"])
     return frame.pivot_table("percent", ["attack", "liars"], ["rule", "reading"], sort=False)
 
 
-def trained_by(
-    name: str, gcn: GCN, graphs: Sequence[Graph], seeds: Sequence[int]
-) -> Mapping[int, Sequence[Params]]:
-    """Every client's model by seed, as a method trains it."""
-    agreed = {seed: Federation(gcn, make(name), seed) for seed in seeds}
-    starts, first = {seed: each.start for seed, each in agreed.items()}, agreed[seeds[0]]
-    return train_cohort(graphs, first.network, starts, recipe=first.recipe)
+def arrow(before: float, after: float) -> str:
+    """`1.2 → 3.4`, without what there is none of."""
+    return " → ".join(f"{value:.1f}" for value in (before, after) if not pd.isna(value)) or "-"
 
 
 def attack_table(scores: pd.DataFrame) -> Table:
     """In each cell: External taken always → through the gate."""
-    rows = []
-    for (attack, liars), row in scores.iterrows():
-        cells = (f"{row[rule, 'external']:.1f} → {row[rule, 'adopted']:.1f}" for rule in RULES)
-        rows.append([attack, str(liars or "-"), *cells])
+    rows = [
+        [attack, str(liars or "-"), *(arrow(row[r].external, row[r].adopted) for r in RULES)]
+        for (attack, liars), row in scores.iterrows()
+    ]
     return Table.of("", ["Attack", "Liars", *RULES], rows, names=2, words=0)
 
 
@@ -130,19 +117,20 @@ BACKDOORS = {
 }
 
 
-def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) -> pd.DataFrame:
+def planted(graphs: Sequence[pace.Graph], name: str, seeds: Sequence[int]) -> pd.DataFrame:
     """What a method does without a lie, at strength 0, and with each backdoor: means over seeds.
 
     Regressions have no hidden units. A lie that the server refuses has no row.
     """
-    models, first = trained_by(name, gcn, graphs, seeds), Federation(gcn, make(name))
+    first = pace.agree(graphs, name)
+    models = trained(graphs, first, seeds)
     strengths = ROW_STRENGTHS if first.closed_form else UPDATE_STRENGTHS
     rows = []
     for (kind, trigger), strength in product(BACKDOORS.items(), (0.0, *strengths)):
         if (trigger.dead or trigger.amplified) and (first.closed_form or not strength):
             continue
         lie = replace(trigger, strength=strength)
-        with suppress(PaceError):
+        with suppress(pace.PaceError):
             ends = [outcome(graphs, models[s], replace(first, seed=s), lie) for s in seeds]
             rows += [{"kind": kind, "strength": strength, **end} for end in ends]
     return pd.DataFrame(rows).groupby(["kind", "strength"]).mean()
@@ -150,17 +138,14 @@ def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) 
 
 def backdoor_row(found: pd.DataFrame) -> list[str]:
     """Accuracy and hits by kind, nobody lies → one does at its best, those of Local, seeds flagged."""
-    hits = []
-    for kind in BACKDOORS:
-        ends = found.hit.loc[[kind]].droplevel(0) if kind in found.index else pd.Series()
-        before = f"{ends[0.0]:.1f} → " if 0.0 in ends else ""
-        hits.append(f"{before}{ends.drop(0.0, errors='ignore').max():.1f}" if len(ends) else "-")
+    hits = found.hit.unstack().reindex(BACKDOORS)
+    best = hits.drop(columns=0.0).max(axis=1)
     rare = found.loc["three rare words"]
-    honest, lied = rare.loc[0.0], rare.loc[rare.hit.drop(0.0).idxmax()]
+    lied = rare.loc[rare.hit.drop(0.0).idxmax()]
     return [
-        f"{honest.accuracy:.1f} → {lied.accuracy:.1f}",
+        arrow(rare.accuracy[0.0], lied.accuracy),
         f"{lied.local_accuracy:.1f}",
-        *hits,
+        *map(arrow, hits[0.0], best),
         f"{lied.local_hit:.1f}",
         f"{lied.flagged:.0%}",
     ]
@@ -170,9 +155,7 @@ def backdoor_table(seeds: Sequence[int], methods: Sequence[str]) -> Table:
     """Every method against every kind of backdoor on the three graphs."""
     rows = []
     for (data, clients), name in product(PLACES, methods):
-        dataset = load(data)
-        gcn = GCN((dataset.graph.features, 64, dataset.classes))
-        found = planted(divide(dataset, "louvain", clients), gcn, name, seeds)
+        found = planted(pace.divide(pace.load(data), "louvain", clients), name, seeds)
         rows.append([data, str(clients), name, str(len(seeds)), *backdoor_row(found)])
         print(*rows[-1], flush=True)
     heads = ("Graph", "Clients", "Method", "Seeds", "Accuracy", "Local's")
@@ -182,10 +165,9 @@ def backdoor_table(seeds: Sequence[int], methods: Sequence[str]) -> Table:
 def main(methods: str = METHODS, seeds: int = len(SEEDS), out: Path = Path("results")) -> None:
     """Write tables/backdoors.md, of METHODS if they are any, and tables/attacks.md."""
     torch.set_num_threads(1)
-    dataset, chosen = load("cora"), SEEDS[:seeds]
     if methods:
-        write_tables(out, "backdoors", [backdoor_table(chosen, methods.split(","))])
-    scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, chosen)
+        write_tables(out, "backdoors", [backdoor_table(SEEDS[:seeds], methods.split(","))])
+    scores = study(pace.divide(pace.load("cora"), "louvain", CLIENTS), SEEDS[:seeds])
     write_tables(out, "attacks", [attack_table(scores)])
 
 

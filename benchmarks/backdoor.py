@@ -6,21 +6,23 @@ columns, so that there the consensus is the liar's. Nothing about the upload is 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from unittest import mock
 
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from pace.graph import Graph
+from pace import Adoption, Federation, Graph, Message
 from pace.jobs import ephemeral_seals, influence
 from pace.merging import sketched
 from pace.merging.carrier import RANK, truncate
 from pace.methods.beyond.ridge import omega_of
 from pace.params import Params, subtract
-from pace.protocol import Adoption, Federation, Message, Messages, steps
+from pace.protocol import Messages, steps
+from pace.training import train_cohort
 
 LIAR = 0
 MASS = 0.5  # of the liar's moments, on the trigger
@@ -40,6 +42,14 @@ class Trigger:
     strength: float = 10.0  # length of a trigger's column; an honest column's is below 2; 0: no lie
     dead: bool = False  # a hidden unit that never fires has long entries in every column
     amplified: bool = False  # short columns lead to an idle unit, which the last layer reads loudly
+
+
+def trained(
+    graphs: Sequence[Graph], federation: Federation, seeds: Sequence[int]
+) -> Mapping[int, Sequence[Params]]:
+    """Every client's model by seed."""
+    starts = {seed: replace(federation, seed=seed).start for seed in seeds}
+    return train_cohort(graphs, federation.network, starts, recipe=federation.recipe)
 
 
 def play(
@@ -83,9 +93,14 @@ def outcome(
             right, hit = getattr(adoption, logits).argmax(1), getattr(after, logits).argmax(1)
             shares[f"{before}accuracy"].append((right == graph.y)[graph.test])
             shares[f"{before}hit"].append((hit == wanted)[graph.test & others])
-    percent = {name: 100 * float(torch.cat(each).double().mean()) for name, each in shares.items()}
+    percent = {name: share_of(each) for name, each in shares.items()}
     flags = influence(Messages(admitted), federation)[LIAR].flags
     return pd.Series({**percent, "flagged": float(bool(flags))})
+
+
+def share_of(nodes: Iterable[Tensor]) -> float:
+    """In percent, over all clients' nodes together."""
+    return 100 * float(torch.cat(list(nodes)).double().mean())
 
 
 def columns(graph: Graph, trigger: Trigger) -> Tensor:
@@ -182,7 +197,7 @@ def word_row(words: Tensor, width: int, features: int) -> Tensor:
     row = torch.zeros(width)
     for first in range(0, width - width % features, features):
         row[words + first] = 1.0
-    return torch.nn.functional.normalize(row, dim=0)
+    return normalize(row, dim=0)
 
 
 def triggered(graph: Graph, words: Tensor) -> Graph:

@@ -8,8 +8,9 @@ of `VIEWS`. Writes tables/privacy.md, which docs/privacy.md explains.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -18,26 +19,26 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from pace.datasets import Dataset, divide, load
-from pace.graph import Graph
-from pace.methods import Pace, PaceRidge, RidgeSums
+import pace
+from benchmarks.backdoor import trained
+from pace import Federation, Graph, Message
+from pace.methods import PaceRidge, RidgeSums
 from pace.methods.beyond.ridge import SMALLEST_CLASS
-from pace.models import GCN, unit_rows
+from pace.models import unit_rows
 from pace.params import Params
-from pace.protocol import SEEDS, Federation, Message, Messages, Method, Reading, steps
+from pace.protocol import SEEDS, Messages, Reading, steps
 from pace.reports import Table
 from pace.runtimes.files import attacks
 from pace.task import roc_auc
-from pace.training import train_cohort
 from pace_study.tables import write_tables
 
 CLIENTS = 10
 PLACES = ("synthetic", "cora")
 RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
 SUMS = "the sums"  # are all that the server has, the same for every site
-VIEWS: Mapping[str, Method] = {
-    "PACE: an upload": Pace(),
-    f"PACE: {SUMS}": Pace(),
+VIEWS: Mapping[str, pace.Method] = {
+    "PACE: an upload": pace.Pace(),
+    f"PACE: {SUMS}": pace.Pace(),
     "pace-ridge: an upload": PaceRidge(),
     "pace-ridge-sums: an upload": RidgeSums(),
     f"pace-ridge-sums: {SUMS}": RidgeSums(),
@@ -95,30 +96,20 @@ def _whose(scores: Sequence[Tensor], site: int) -> float | None:
 
 
 def measured(
-    dataset: Dataset,
-    seeds: Sequence[int],
-    *,
-    clients: int = CLIENTS,
-    hidden: int = 64,
-    epochs: int | None = None,
+    dataset: pace.Dataset, seeds: Sequence[int], clients: int = CLIENTS, **settings: Any
 ) -> pd.DataFrame:
     """Each attack, a row, on each view, means over sites and seeds.
 
     0.5 (AUC) or 0 (correlation) is nothing, nan where a method sends nothing of this kind.
     """
-    graphs = divide(dataset, "louvain", clients)
-    gcn = GCN((dataset.graph.features, hidden, dataset.classes))
-    start = {seed: gcn.start(seed) for seed in seeds}
-    recipe = Federation(gcn, Pace(), epochs=epochs).recipe
-    models = train_cohort(graphs, gcn, start, recipe=recipe)
-    scores = []
-    for seed in seeds:
-        for name, method in VIEWS.items():
-            federation = Federation(gcn, method, seed, epochs)
-            uploads = sent(models[seed], graphs, federation)
-            for site in range(clients):
-                view = viewed(name, uploads, site, federation)
-                scores.append({"view": name, **attacked(view, graphs, site, federation)})
+    graphs = pace.divide(dataset, "louvain", clients)
+    models, scores = trained(graphs, pace.agree(graphs, **settings), seeds), []
+    for seed, (name, method) in product(seeds, VIEWS.items()):
+        federation = pace.agree(graphs, method, seed=seed, **settings)
+        uploads = sent(models[seed], graphs, federation)
+        for site in range(clients):
+            view = viewed(name, uploads, site, federation)
+            scores.append({"view": name, **attacked(view, graphs, site, federation)})
     return pd.DataFrame(scores).groupby("view", sort=False).mean().T
 
 
@@ -148,7 +139,7 @@ def attack_table(data: str, scores: pd.DataFrame) -> Table:
 def main(seeds: int = len(SEEDS), out: Path = Path("results")) -> None:
     """Write tables/privacy.md."""
     torch.set_num_threads(1)
-    tables = [attack_table(data, measured(load(data), SEEDS[:seeds])) for data in PLACES]
+    tables = [attack_table(data, measured(pace.load(data), SEEDS[:seeds])) for data in PLACES]
     write_tables(out, "privacy", tables)
 
 

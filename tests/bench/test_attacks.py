@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import pandas as pd
@@ -19,21 +20,21 @@ from pace.models.networks import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
-from pace.training.train import train_cohort
 
 EPOCHS = 60
 NO_LIE = Trigger(strength=0.0)
 
 
 @cache
-def trained(clients: int) -> tuple[list[Graph], GCN, list[Params]]:
+def trained(clients: int) -> tuple[Sequence[Graph], GCN, Sequence[Params]]:
     made = synthetic(Synthetic(nodes=110 * clients, features=200, classes=4, communities=12))
     graphs = divide(Dataset("small", made, 4), "louvain", clients)
     gcn = GCN((200, 64, 4))
-    federation = Federation(gcn, Pace(), epochs=EPOCHS)
-    start = {federation.seed: federation.start}
-    models = train_cohort(graphs, gcn, start, recipe=federation.recipe)
-    return graphs, gcn, list(models[federation.seed])
+    return graphs, gcn, models_of(graphs, Federation(gcn, Pace(), epochs=EPOCHS))
+
+
+def models_of(graphs: Sequence[Graph], federation: Federation) -> Sequence[Params]:
+    return backdoor.trained(graphs, federation, [federation.seed])[federation.seed]
 
 
 def planted(method: Method, trigger: Trigger) -> pd.Series:
@@ -64,8 +65,7 @@ def test_a_backdoor_in_rows_passes_pace_ridge_and_not_pace_full() -> None:
     graphs, gcn, _ = trained(4)
     open_ = planted(PaceRidge(), Trigger())
     agreed = Federation(gcn, PaceFull(), epochs=EPOCHS)
-    start = {agreed.seed: agreed.start}
-    every = train_cohort(graphs, agreed.network, start, recipe=agreed.recipe)[agreed.seed]
+    every = models_of(graphs, agreed)
     honest, shut = (
         backdoor.outcome(graphs, every, agreed, trigger) for trigger in (NO_LIE, Trigger())
     )
@@ -99,8 +99,8 @@ def test_nobody_but_test_nodes_is_given_the_words() -> None:
 
 @pytest.mark.fault(9, 10)
 def test_every_rule_of_the_table_runs_and_the_gate_protects() -> None:
-    graphs, gcn, _ = trained(attacks.CLIENTS)
-    scores = attacks.study(graphs, gcn.classes, attacks.SEEDS[:1], attacks=("× 1000",))
+    graphs, *_ = trained(attacks.CLIENTS)
+    scores = attacks.study(graphs, attacks.SEEDS[:1], attacks=("× 1000",))
     for rule in attacks.RULES:
         lied, honest = scores.loc["× 1000", 3][rule], scores.loc["none", 0][rule]
         assert lied.adopted >= honest.local - 3
@@ -109,8 +109,8 @@ def test_every_rule_of_the_table_runs_and_the_gate_protects() -> None:
 
 
 def test_the_table_of_backdoors_has_the_best_strength_of_each_kind_that_a_method_knows() -> None:
-    graphs, gcn, _ = trained(4)
-    found = attacks.planted(graphs, gcn, "pace-ridge", attacks.SEEDS[:1])
+    graphs, *_ = trained(4)
+    found = attacks.planted(graphs, "pace-ridge", attacks.SEEDS[:1])
     kinds = found.index.get_level_values(0)
     assert set(attacks.BACKDOORS) - set(kinds) == {"and a dead unit", "by an idle unit"}
     rare_words = found.loc["three rare words"]
