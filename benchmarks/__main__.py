@@ -16,7 +16,6 @@ import typer
 from benchmarks import measure, server
 from benchmarks.clock import Point, child, command, compared
 from pace.datasets import data_root, divide, load
-from pace.models import GCN
 
 CLIENTS = (10, 30, 100, 1_000, 10_000)  # of the server as it grows
 SCRIPT = Path(__file__).with_name("plain_script.py")
@@ -38,9 +37,7 @@ def main(
 
     def trained(measured: Callable[..., Iterable[Point]]) -> Iterator[Point]:
         for name in names:
-            loaded = load(name)
-            gcn = GCN((loaded.graph.features, 64, loaded.classes))
-            yield from measured(name, divide(loaded, "louvain", clients), gcn, device, turns)
+            yield from measured(name, divide(load(name), "louvain", clients), device, turns)
 
     scripted = (from_start_to_table(name, device, turns) for name in names if name in PLAIN_SCRIPT)
     parts: dict[str, Iterable[Point]] = {

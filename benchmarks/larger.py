@@ -9,6 +9,7 @@ site, small, makes it a federation. Each command is a process of its own.
 
 import shutil
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Annotated
 
@@ -68,36 +69,33 @@ def main(
 ) -> Iterator[Point]:
     """Print a JSON object for each step of a site; FOLDER is made, and removed at the end."""
 
-    def took(step: str, site: Path, *words: object) -> dict[str, str | float]:
-        taken, _ = child("-m", "pace", *words)
-        return {"nodes": nodes, "step": step, "site": site.name, **taken}
+    def took(step: str, site: str, words: str) -> dict[str, str | float]:
+        with chdir(folder / site):
+            taken, _ = child("-m", "pace", *words.split())
+        return {"nodes": nodes, "step": step, "site": site, **taken}
 
-    small, home, job = folder / "small", folder / "large", folder / "job.pace"
     classes = ",".join(f"c{label}" for label in range(CLASSES))
-    columns = ("--classes", classes, "--label", "kind", "--split", "fold")
-    for site, count, how in ((small, SMALL, ()), (home, nodes, ("--memory", memory))):
-        site.mkdir(parents=True)
-        graph, tables = site / "mine.graph", (site / "nodes.parquet", site / "edges.parquet")
-        write_blocks(tables[0], node_blocks(count))
-        write_blocks(tables[1], edge_blocks(count))
-        named = ("--nodes", tables[0], "--edges", tables[1], *columns, *how)
-        yield took("import", site, "graph", "import", *named, "--out", graph)
-        for path in tables:
-            path.unlink()  # room on the disk for what is computed
-    who = ("--participant", f"{home.name},{small.name}", "--method", method)
-    yield took("new", small, "new", job, "--like", small / "mine.graph", *who)
-    for site in (small, home):
-        graph = site / "mine.graph"
-        sent = ("--keep", site / "mine.local", "--upload", folder / "inbox" / f"{site.name}.up")
-        found = took("fit", site, "client", "fit", job, graph, *sent, "--yes")
-        files = (path for path in site.rglob("*") if path.is_file())
+    columns = f"--classes {classes} --label kind --split fold"
+    for site, count, how in (("small", SMALL, ""), ("large", nodes, f"--memory {memory}")):
+        (folder / site).mkdir(parents=True)
+        tables = {"nodes.parquet": node_blocks(count), "edges.parquet": edge_blocks(count)}
+        for name, blocks in tables.items():
+            write_blocks(folder / site / name, blocks)
+        named = f"--nodes nodes.parquet --edges edges.parquet {columns} {how} --out mine.graph"
+        yield took("import", site, f"graph import {named}")
+        for name in tables:
+            (folder / site / name).unlink()  # room on the disk for what is computed
+    who = f"--participant large,small --method {method}"
+    yield took("new", "small", f"new ../job.pace --like mine.graph {who}")
+    for site in ("small", "large"):
+        sent = f"--keep mine.local --upload ../inbox/{site}.up --yes"
+        found = took("fit", site, f"client fit ../job.pace mine.graph {sent}")
+        files = (path for path in (folder / site).rglob("*") if path.is_file())
         yield found | {"bytes": sum(path.stat().st_size for path in files)}
-    outbox, kept, model = folder / "outbox", home / "mine.local", home / "mine.model"
-    yield took("merge", home, "server", "merge", job, folder / "inbox", "--out", outbox)
-    adopt = ("--kept", kept, "--return", outbox / "large.down", "--out", model)
-    yield took("adopt", home, "client", "adopt", job, graph, *adopt)
-    out = home / "predictions.parquet"
-    yield took("predict", home, "client", "predict", model, graph, "--out", out)
+    yield took("merge", "large", "server merge ../job.pace ../inbox --out ../outbox")
+    adopt = "--kept mine.local --return ../outbox/large.down --out mine.model"
+    yield took("adopt", "large", f"client adopt ../job.pace mine.graph {adopt}")
+    yield took("predict", "large", "client predict mine.model mine.graph --out predictions.parquet")
     shutil.rmtree(folder)
 
 

@@ -53,13 +53,12 @@ def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
                 logits = tested[name] @ answer.to(tested[name].dtype)
                 counts = task.counted(logits, graph.y[graph.test], federation.model.classes)
                 truth.loc[site, (name, strength)] = task.accuracy(counts)
-    train, test = (
-        [int(getattr(graph, mask).sum()) for graph in graphs] for mask in ("train", "test")
-    )
-    loss, accuracy = (
-        losses.mul(train, axis=0).sum() / sum(train),
-        truth.mul(test, axis=0).sum() / sum(test),
-    )
+
+    def mean(of_sites: pd.DataFrame, mask: str) -> pd.Series:
+        nodes = [int(getattr(graph, mask).sum()) for graph in graphs]
+        return of_sites.mul(nodes, axis=0).sum() / sum(nodes)
+
+    loss, accuracy = mean(losses, "train"), mean(truth, "test")
     chosen = loss.idxmin()
     return {
         "setting": f"{dataset}, {partition}, {clients}",

@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy
 from torch_geometric import nn as pyg
 
 from benchmarks.clock import Point, compared, timed
-from pace.graph import Graph
-from pace.models import APPNP, GAT, GCN, GIN, MODELS, SAGE, SGC, Model, sized
+from pace import Graph, agree
+from pace.models import APPNP, GAT, GCN, GIN, MODELS, SAGE, SGC, Model
 from pace.protocol import SEEDS
 from pace.training import Recipe, train_cohort
 
@@ -21,10 +21,9 @@ SAMPLE = 10  # epochs of it that the plain loop is made to run on a CPU, where a
 LOOP = "the plain PyG loop"
 
 
-def training(
-    name: str, graphs: Sequence[Graph], gcn: GCN, device: str, turns: int
-) -> Iterator[Point]:
+def training(name: str, graphs: Sequence[Graph], device: str, turns: int) -> Iterator[Point]:
     """From client graphs to local models: one seed on a CPU, five at once on a GPU."""
+    gcn = agree(graphs).model
     seeds = SEEDS if device == "cuda" else SEEDS[:1]
     pairs = in_turns(graphs, gcn, seeds, device, turns)
     yield compared("training", name, LOOP, pairs)
@@ -37,14 +36,10 @@ def training(
             yield compared("100 more epochs", name, LOOP, [(own, theirs) for own in more])
 
 
-def every_model(
-    name: str, graphs: Sequence[Graph], gcn: GCN, device: str, turns: int
-) -> Iterator[Point]:
+def every_model(name: str, graphs: Sequence[Graph], device: str, turns: int) -> Iterator[Point]:
     """Every kind of model with the GCN's widths, one seed."""
-    features, hidden, classes = gcn.widths
     for kind in MODELS:
-        model = sized(kind, features, hidden, 2, classes)
-        pairs = in_turns(graphs, model, SEEDS[:1], device, turns)
+        pairs = in_turns(graphs, agree(graphs, model=kind).model, SEEDS[:1], device, turns)
         yield compared(f"training {kind}", name, LOOP, pairs)
 
 

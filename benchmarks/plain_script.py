@@ -6,11 +6,11 @@ Run by `python -m benchmarks --only command` as a program of its own; nothing of
 """
 
 import sys
+from collections import defaultdict
 from copy import deepcopy
 
 import numpy as np
 import torch
-from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score, f1_score
@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.datasets import Amazon, Coauthor, Planetoid
 from torch_geometric.nn import GCN
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import subgraph, to_undirected
+from torch_geometric.utils import subgraph, to_scipy_sparse_matrix, to_undirected
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
 CLIENTS, HIDDEN, EPOCHS, RANK = 10, 64, 100, 6
@@ -33,9 +33,7 @@ DATA = {
 def clients(data, device):
     """Louvain communities dealt to the smallest client; 20, 40 and 40 % of each class."""
     edges = to_undirected(data.edge_index)
-    matrix = sparse.csr_matrix(
-        (np.ones(edges.shape[1]), edges.numpy()), shape=(data.num_nodes, data.num_nodes)
-    )
+    matrix = to_scipy_sparse_matrix(edges, num_nodes=data.num_nodes).tocsr()
     labels = Louvain(modularity="newman").fit_predict(matrix)
     groups = sorted((np.flatnonzero(labels == each) for each in np.unique(labels)), key=len)
     held = [[] for _ in range(CLIENTS)]
@@ -149,14 +147,13 @@ def main():
     torch.set_num_threads(1)
     kind, title = DATA[name]
     data = kind(f"{root}/{kind.__name__}", title)[0]
-    classes, sites, scores = int(data.y.max()) + 1, clients(data, device), {}
+    classes, sites, scores = int(data.y.max()) + 1, clients(data, device), defaultdict(list)
     for seed in SEEDS:
         torch.manual_seed(seed)
         start = GCN(data.num_features, HIDDEN, 2, classes, dropout=0.5).to(device)
         for method, rows in answers(sites, start, seed).items():
             for place, reading in enumerate(("local", "external", "adopted")):
-                found = scored([row[place] for row in rows], sites)
-                scores.setdefault((method, reading), []).append(found)
+                scores[method, reading].append(scored([row[place] for row in rows], sites))
     for (method, reading), values in scores.items():
         means, spreads = 100 * np.mean(values, 0), 100 * np.std(values, 0, ddof=1)
         parts = (f"{mean:.2f} ± {spread:.2f}" for mean, spread in zip(means, spreads, strict=True))
