@@ -129,6 +129,24 @@ def test_classes_features_and_parts_are_told(tmp_path: Path) -> None:
     assert [part["weight"] for part in about["parts"]] == list(model.outcome.weights)
 
 
+def test_parts_without_a_weight_are_left_out_and_each_other_keeps_its_own(tmp_path: Path) -> None:
+    model = made(method="pace-ridge")
+    weights = (0.1, 0.0, 0.6, *[0.0] * (len(model.externals) - 3), 0.3)
+    heat = {"temperature": 2.0, "local_temperature": 0.5}
+    model = replace(model, outcome=replace(model.outcome, weights=weights, **heat))
+    export_model(model, "torch", tmp_path / "out")
+    about = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert [part["weight"] for part in about["parts"]] == list(weights)
+    assert about["temperature"] == 2.0  # of the logits that are used, which the file says it is for
+    of = graph()
+    logits, own = answers(tmp_path / "out", "torch", of)
+    mixed = weights[0] * own
+    for weight, external in zip(weights[1:], model.externals, strict=True):
+        assert external.predict is not None
+        mixed = mixed + weight * external.predict(external.params, of)
+    torch.testing.assert_close(logits, mixed)
+
+
 def test_the_program_runs_without_pace(tmp_path: Path) -> None:
     export_model(made(), "torch", tmp_path / "out")
     code = (

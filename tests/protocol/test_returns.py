@@ -10,7 +10,7 @@ import torch
 
 from pace.graph import Graph
 from pace.methods import FedAvg, make
-from pace.protocol import External, Federation, Message, Uploads, steps, wire
+from pace.protocol import External, Federation, Message, Uploads, adoption, steps, wire
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages
 
@@ -108,6 +108,26 @@ def test_an_external_that_overflows_by_its_product_is_local() -> None:
     assert found.logits is found.local
     for name, value in found.model.externals[0].params.items():
         assert torch.equal(value, kept.local[name])
+
+
+def test_a_feature_that_one_block_of_nodes_reads_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large graph's rows are looked through block by block; a word may occur in one of them alone."""
+    agreed = federation(make("pace"), epochs=10)
+    graphs = clients(3)
+    kept, uploads = messages(graphs, agreed)
+    returned = steps.merge(uploads, agreed)[0]
+    found = []
+    for block in (graphs[0].nodes, 7):
+        monkeypatch.setattr(adoption, "BLOCK", block)
+        (external,) = steps.adopt(graphs[0], kept[0], returned, agreed).model.externals
+        found.append(external.params["0.weight"])
+    assert torch.equal(*found)
+    read = (agreed.network(kept[0].local, graphs[0]).inputs["0.weight"][torch.arange(7)] != 0).any(
+        0
+    )
+    assert (found[0] != kept[0].local["0.weight"])[
+        :, ~read
+    ].any()  # beyond what the first block reads
 
 
 @dataclass(frozen=True)
