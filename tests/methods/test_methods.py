@@ -1,5 +1,6 @@
 """What holds for every method: real bytes both ways, its own seed, training labels only."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from pace.errors import SettingError
 from pace.gates.gate import cnll
-from pace.graph import Graph
+from pace.graph import UNKNOWN, Graph
 from pace.methods import METHODS, Fixed, Pace, PaceRidge, make
 from pace.methods.baselines import FedProx
 from pace.models.networks import GCN
@@ -80,6 +81,25 @@ def test_only_training_labels_reach_the_messages(method: Method) -> None:
         blind.append(Graph(graph.x, graph.edges, labels, graph.train, graph.val, graph.test))
     agreed = federation(method, epochs=3)
     assert run(graphs, agreed) == run(blind, agreed)
+
+
+@pytest.mark.parametrize("method", EVERY.values(), ids=EVERY.keys())
+def test_nothing_depends_on_which_nodes_are_held_out_for_the_test(method: Method) -> None:
+    """Nor on their labels: messages, models and weights are the same where nobody knows of a test."""
+    graphs, agreed = clients(), federation(method)
+    hidden = [
+        replace(graph, y=torch.where(graph.test, UNKNOWN, graph.y), test=none(graph.nodes))
+        for graph in graphs
+    ]
+    fitted, blind = ([steps.fit(each, agreed) for each in some] for some in (graphs, hidden))
+    assert [upload for _, upload in fitted] == [upload for _, upload in blind]
+    returns = steps.merge([upload for _, upload in fitted], agreed)
+    for graph, other, (kept, _), returned in zip(graphs, hidden, fitted, returns, strict=True):
+        one, two = (steps.adopt(each, kept, returned, agreed) for each in (graph, other))
+        assert one.weights == two.weights
+        assert torch.equal(one.logits, two.logits)
+        for mine, theirs in zip(one.externals, two.externals, strict=True):
+            assert torch.equal(mine, theirs)
 
 
 @pytest.mark.parametrize("method", EVERY.values(), ids=EVERY.keys())

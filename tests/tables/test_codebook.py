@@ -321,6 +321,9 @@ def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
         read_job(tmp_path / "other.pace")
     with pytest.raises(SettingError, match="not those of its codebook"):
         Job("study", GCN((9, 8, 2)), codebook=book)
+    for names in ("classes", "features"):  # the same ones, numbered otherwise
+        with pytest.raises(SettingError, match="not those of its codebook"):
+            replace(made, **{names: getattr(book, names)[::-1]})
 
 
 SPREAD = "{mean = 1, sd = %s}"
