@@ -221,6 +221,20 @@ def test_with_very_many_labels_one_training_does(
     assert len(adopt(small, fitted[1][0], returns[1], agreed).rehearsals) == 2
 
 
+def test_of_very_many_validation_nodes_those_of_every_part_of_the_table_are_held_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A table is often in the order of its classes: the first nodes would be of one class alone."""
+    monkeypatch.setattr(refitted, "HELD_OUT", 40)
+    monkeypatch.setattr(refitted, "MANY", 400)
+    labels = torch.arange(CLASSES).repeat_interleave(100)
+    none = torch.zeros((2, 0), dtype=torch.int64)
+    graph = Graph.build(torch.ones(len(labels), 1), none, labels, val=labels >= 0)
+    held_out = regrouped(graph).val
+    assert int(held_out.sum()) == 40
+    assert labels[held_out].unique().tolist() == list(range(CLASSES))
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_any_model_can_be_local(kind: str) -> None:
     """What is used is finite, Local is the refitted one, and other graphs are predicted."""
