@@ -55,7 +55,7 @@ def new_job(job: Path, sites: Sequence[str]) -> list[Path]:
 def main() -> None:
     """Print fits, files and bytes of each way."""
     torch.set_num_threads(1)
-    rows = []
+    rows: list[list[str | int]] = []
 
     def carried(way: str, files: Sequence[Path]) -> None:
         fits = sum(path.suffix == ".up" for path in files)

@@ -132,8 +132,8 @@ def test_classes_features_and_parts_are_told(tmp_path: Path) -> None:
 def test_parts_without_a_weight_are_left_out_and_each_other_keeps_its_own(tmp_path: Path) -> None:
     model = made(method="pace-ridge")
     weights = (0.1, 0.0, 0.6, *[0.0] * (len(model.externals) - 3), 0.3)
-    heat = {"temperature": 2.0, "local_temperature": 0.5}
-    model = replace(model, outcome=replace(model.outcome, weights=weights, **heat))
+    outcome = replace(model.outcome, weights=weights, temperature=2.0, local_temperature=0.5)
+    model = replace(model, outcome=outcome)
     export_model(model, "torch", tmp_path / "out")
     about = json.loads((tmp_path / "out" / "model.json").read_text())
     assert [part["weight"] for part in about["parts"]] == list(weights)
