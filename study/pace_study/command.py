@@ -130,7 +130,7 @@ def reproduce(
     written.append(path)
     if as_json:
         counts = {"computed": len(todo), "reused": reused, "absent": absent}
-        console.one_object({**counts, "written": list(map(str, written))})
+        console.answer({**counts, "written": written}, as_json=True)
         return
     found.show(console.console())
     for name, reason in absent.items():

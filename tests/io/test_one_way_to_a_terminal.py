@@ -12,7 +12,7 @@ import pace_network
 
 SOURCE = Path(pace.__file__).parent
 WRITERS = {
-    "io/terminal.py",  # `say` and `one_object`, through `shown` and ASCII JSON
+    "io/terminal.py",  # `say` and `answer`, through `shown` and ASCII JSON
     "cli/manual.py",  # the help: our own words, in colour
     "pace_network/exchange.py",  # a node's log, through `shown`
 }

@@ -180,7 +180,7 @@ def run(
         raise typer.Exit(130) from None
     if as_json:
         told = {"participants": list(progress.rows.values()), "report": report}
-        console.one_object(plain_record(ended) | plain_record(told))
+        console.answer(plain_record(ended) | plain_record(told), as_json=True)
     else:
         rounds.show_round(progress, report, settings.out)
         seconds, size = f"{ended.seconds:.0f} s", f"{ended.bytes:,} bytes"
@@ -204,7 +204,7 @@ def status(
     control, table = _control(kit), pace.reports.Table
     runs, nodes = control.runs(number), control.nodes()
     if as_json:
-        console.one_object({"runs": runs, "nodes": nodes})
+        console.answer({"runs": runs, "nodes": nodes}, as_json=True)
     else:
         listed = [[run.run, run.status, f"{run.seconds:.0f}", f"{run.bytes:,}"] for run in runs]
         table.of("", ["Run", "Status", "Seconds", "Bytes"], listed, words=0).show()

@@ -1,6 +1,7 @@
 """`pace folder`: run a job over a folder that server and sites share."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -85,8 +86,6 @@ def run(
     progress = Progress()
     show = rounds.following(progress, quiet=as_json)
     report = run_round(SharedFolder(share), settings, show)
-    if as_json:
-        console.one_object(report)
-    else:
-        rounds.show_round(progress, report, settings.out)
+    told = partial(rounds.show_round, progress, report, settings.out)
+    console.answer(report, told, as_json=as_json)
     raise typer.Exit(int(not report.finished))

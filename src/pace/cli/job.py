@@ -134,12 +134,11 @@ def new_keys(
     It writes north.key and north.pub. Send north.pub to the maker of the job; north.key never leaves
     this machine.
     """
-    signatures = pace.jobs.signatures
     if not name.name:
         raise SettingError(f"the name is {name}, which is a folder: give a name such as north")
     private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
-    key = signatures.new_keys(private, public)
-    fingerprint = signatures.fingerprint(key).hex()
+    key = pace.jobs.signatures.new_keys(private, public)
+    fingerprint = pace.jobs.signatures.fingerprint(key).hex()
     files = {"private": private, "public": public}
     console.answer(
         {**files, "key": key, "fingerprint": fingerprint},
@@ -193,7 +192,6 @@ def merge(
 
 
 def show_report(report: pace.files.MergeReport, out: Path) -> None:
-    """The report in a terminal."""
     to = console.console()
     if report.here and not report.took_part:
         to.print(f"Accepted so far: {', '.join(report.here)}")
@@ -249,7 +247,7 @@ def inspect(
     facts = pace.files.inspect(path, None if job is None else pace.jobs.read_job(job))
     if as_json:
         plain = plain_record(facts)
-        console.one_object(plain.pop("details") | plain)
+        console.answer(plain.pop("details") | plain, as_json=True)
         return
     to, details = console.console(), dict(facts.details)
     for name in ("validation", "test"):  # of a model, whose page has them

@@ -147,17 +147,16 @@ def partition(
     pace partition --dataset cora --clients 5 --graphs sites
     pace partition --dataset mine.graph --partition column
     """
-    datasets = pace.datasets
     loaded = pace.load(dataset)
     partition, own = partition or loaded.partition, len(loaded.names.clients)
     if partition == "column" and own and clients not in (None, own):
         raise SettingError(f"--clients is {clients}, but {dataset} has {own}: leave --clients out")
     division = pace.divide(loaded, partition, 10 if clients is None else clients, data_seed)
-    described = datasets.describe_clients(loaded, division)
+    described = pace.datasets.describe_clients(loaded, division)
     if out:
-        datasets.write_partition(out, loaded, division)
+        pace.datasets.write_partition(out, loaded, division)
     if graphs:
-        datasets.write_graphs(graphs, loaded, division)
+        pace.datasets.write_graphs(graphs, loaded, division)
     edges = loaded.graph.edges.shape[1] // 2
     facts = {
         "dataset": loaded.name,
@@ -212,7 +211,7 @@ def methods(
     chosen = [method for name in names or () for method in given.method_names(name)]
     listed = [about(name) for name in chosen] if names else every()
     if as_json:
-        console.one_object({"methods": listed})
+        console.answer({"methods": listed}, as_json=True)
     elif names:
         for method in listed:
             console.facts(method.name, method.facts(), console.console())

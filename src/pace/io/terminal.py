@@ -31,18 +31,14 @@ def say(line: object, *, err: bool = False) -> None:
     print(shown(line), file=sys.stderr if err else sys.stdout, flush=True)
 
 
-def one_object(content: object) -> None:
-    """A record, or a mapping of records, as JSON on stdout."""
-    print(json.dumps(plain_record(content)))
-
-
 def answer(content: object, *told: str | Callable[[], None], as_json: bool) -> None:
     """What a command has done: one JSON object and nothing else, or these lines and what is shown.
 
-    A function in place of content or of a line is called where it is needed.
+    The object is of a record, or a mapping of records. A function in place of it or of a line is
+    called where it is needed.
     """
     if as_json:
-        one_object(content() if callable(content) else content)
+        print(json.dumps(plain_record(content() if callable(content) else content)))
         return
     for part in told:
         if callable(part):

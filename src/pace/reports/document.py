@@ -63,8 +63,6 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Claims, each with its evidence."""
-
     items: tuple[Finding, ...]
 
 
@@ -129,8 +127,6 @@ class Drilldown(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the page with a title."""
-
     title: str
     blocks: tuple[Block, ...]
 
@@ -151,28 +147,26 @@ class Document:
 
     def markdown(self) -> str:
         """The same without what is drawn or folded away."""
-        parts = [f"# {_markdown(Text(self.title))}", _markdown(Text(self.lede))]
+        parts = [f"# {_markdown(self.title)}", _markdown(self.lede)]
         parts.append(_markdown(Facts(tuple((label, number) for number, label in self.headline))))
         for section in self.sections:
-            parts += [f"## {_markdown(Text(section.title))}", *map(_markdown, section.blocks)]
+            parts += [f"## {_markdown(section.title)}", *map(_markdown, section.blocks)]
         return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: Block | str) -> str:
     match block:
-        case Text(text):
+        case str(text) | Text(text):
             return shown(text, Medium.MARKDOWN)
         case Code(text):
             return f"```\n{text}\n```"
         case Facts(pairs):
-            lines = (shown(f"{name}: {value}", Medium.MARKDOWN) for name, value in pairs)
-            return "\n".join(f"- {line}" for line in lines)
+            return "\n".join(f"- {_markdown(f'{name}: {value}')}" for name, value in pairs)
         case Findings(items):
-            return "\n\n".join(_markdown(Text(f"{i.statement} {i.evidence}")) for i in items)
+            return "\n\n".join(_markdown(f"{i.statement} {i.evidence}") for i in items)
         case Table(title, note=note):
-            return "\n\n".join(
-                filter(None, (_markdown(Text(title)), block.markdown(), _markdown(Text(note))))
-            )
+            parts = (_markdown(title), block.markdown(), _markdown(note))
+            return "\n\n".join(filter(None, parts))
     return ""
 
 
