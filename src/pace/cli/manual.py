@@ -39,9 +39,9 @@ class Command(TyperCommand):
         left = max(map(len, below), default=0)
         for title, rows in found.sections.items():
             with formatter.section(typer.style(title, bold=True)):
-                names = [name if title in OWN else name.ljust(left) for name, _ in rows]
-                coloured = [typer.style(name, fg="cyan") for name in names]
-                formatter.write_dl([*zip(coloured, (about for _, about in rows), strict=True)])
+                width = 0 if title in OWN else left
+                named = [(typer.style(name.ljust(width), fg="cyan"), about) for name, about in rows]
+                formatter.write_dl(named)
         if found.examples:
             with formatter.section(typer.style("Examples", bold=True)):
                 for example in found.examples:

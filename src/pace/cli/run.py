@@ -80,9 +80,8 @@ def run(
         graphs = pace.datasets.read_partition(partition_file, loaded)
     else:
         graphs = pace.divide(loaded, partition, clients, data_seed)
-    sized = pace.models.sized
-    network = sized(MODELS.allow(model), loaded.graph.features, hidden, layers, loaded.classes)
-    network = given.with_dropout(network, dropout)
+    shape = (loaded.graph.features, hidden, layers, loaded.classes)
+    network = given.with_dropout(pace.models.sized(MODELS.allow(model), *shape), dropout)
     runs = {n: pace.Federation(network, m, epochs=epochs) for n, m in chosen.items()}
     alike = [runs[first] for first, *_ in pace.simulation.by_training(runs).values()]
     if where == "cpu":
@@ -207,9 +206,8 @@ def methods(
     --methods package.module:Name` runs it. A package lists its methods as entry points of the group
     pace.methods.
     """
-    about, every = pace.methods.about_method, pace.methods.every_method
     chosen = [method for name in names or () for method in given.method_names(name)]
-    listed = [about(name) for name in chosen] if names else every()
+    listed = [*map(pace.methods.about_method, chosen)] if names else pace.methods.every_method()
     if as_json:
         console.answer({"methods": listed}, as_json=True)
     elif names:
