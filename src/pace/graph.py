@@ -130,14 +130,9 @@ class Graph:
         """A PyG `Data` with `x`, `edge_index` and, if it has them, `y`, `edge_weight` and its masks.
 
         Without `y` no node has a label: such a graph can be predicted, not trained on. Nothing is
-        dropped silently: edges that go one way need a word on what to do with them, and edge
+        dropped silently: a GraphError says what is missing, or what there is that would be lost. Edges
+        that go one way need `directed`: True keeps directions, False lets every edge go both ways. Edge
         attributes, which no model here reads, are refused.
-
-        Args:
-            data: the graph.
-            directed: keep directions (True), or let every edge go both ways (False).
-        Raises:
-            GraphError: says what is missing, or what there is that would be lost.
         """
         for name in ("x", "edge_index"):
             if getattr(data, name, None) is None:

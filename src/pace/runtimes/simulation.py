@@ -85,8 +85,7 @@ def simulate(
         name: [Federation(model, method, seed, **settings) for seed in seeds]
         for name, method in methods.items()
     }
-    told: dict[str, Any] = {"device": device, "progress": progress, "checkpoints": checkpoints}
-    ran = run_trials(graphs, federations, **told)
+    ran = run_trials(graphs, federations, device=device, progress=progress, checkpoints=checkpoints)
     threads, order = torch.get_num_threads(), list(methods)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     try:
@@ -169,6 +168,7 @@ def run_trials(
     groups = by_training({name: listed[0] for name, listed in federations.items()})
     for setup, members in groups.items():
         shared = federations[members[0]]  # one training for all of them
+        seeds = [federation.seed for federation in shared]
         for graph in graphs:
             layouts.check(graph, shared[0])
         stored = Checkpoints(Path(checkpoints), f"{setup} {device}") if checkpoints else None
@@ -186,10 +186,9 @@ def run_trials(
             progress=trained,
             checkpoints=stored,
         )
-        seconds = (time.perf_counter() - began) / len(shared)
+        seconds = (time.perf_counter() - began) / len(seeds)
         forward = Forward.on(graphs, shared[0].network, device)
-        models = [[learnt[one.seed][client] for one in shared] for client in range(len(graphs))]
-        own = forward(models)
+        own = forward([[learnt[seed][client] for seed in seeds] for client in range(len(graphs))])
         for name in members:
             for trial in _trials(name, federations[name], learnt, own, forward):
                 trial.seconds["fit"] += seconds

@@ -49,11 +49,9 @@ def fit_files(
 
     Killed in between, the upload is made from what was kept: one job never gets two uploads. Before it
     is written it is attacked; NAME.egress.html and .json beside `keep` are the record of what was sent.
-    A `policy` may refuse it or agree; otherwise, after `tell`, `confirm` is asked, `by` whom the site's
-    log says. Where the answer is no, the result is None. With `editions` it may serve later editions.
-
-    Raises:
-        PolicyError: a limit of the policy is passed.
+    A `policy` may refuse it, by a PolicyError, or agree; otherwise, after `tell`, `confirm` is asked,
+    `by` whom the site's log says. Where the answer is no, the result is None. With `editions` it may
+    serve later editions.
     """
     name, private = identity(job, upload, key)
     if editions:

@@ -109,12 +109,11 @@ class SiteModel:
 
 def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> None:
     """The folder, complete or not at all; one that is there is moved `aside`."""
-    for params in (model.local, *(external.params for external in model.externals)):
+    externals = [external.params for external in model.externals]
+    for params in (model.local, *externals):
         check_numbers(params, folder)
-    local = {**model.local, MEMBERS: model.members.table}
-    parts = [local, *(external.params for external in model.externals)]
-    files = {}
-    for name, params in zip(_names(len(model.externals)), parts, strict=True):
+    parts, files = [{**model.local, MEMBERS: model.members.table}, *externals], {}
+    for name, params in zip(_names(len(externals)), parts, strict=True):
         about = {"format": PARAMS, "job": model.job.digest, "which": name}
         files[f"{name}.safetensors"] = encode_tensors(params, about)
     document = model_document(model.job, model.outcome)
