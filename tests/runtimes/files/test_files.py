@@ -685,7 +685,7 @@ def test_signed_from_end_to_end(pace: Preloaded, tmp_path: Path) -> None:
         good(pace(*ADOPT, "--return", returned, cwd=site))
     swapped = [server / "outbox" / "south.down", "--json"]
     shutil.rmtree(sites[0] / "mine.model")
-    refused(pace(*ADOPT, "--return", *swapped, cwd=sites[0]), "made for somebody else")
+    refused(pace(*ADOPT, "--return", *swapped, cwd=sites[0]), "made for another job or receiver")
     shutil.copy(server / "outbox" / "north.down", server / "saved as.down")
     inspect = ("--job", "job.pace", "--json")
     shown = good(pace("inspect", "saved as.down", *inspect, cwd=server)).json
