@@ -36,8 +36,6 @@ class Item:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """A whole upload."""
-
     items: tuple[Item, ...]
     frame: int  # bytes, framing included
     signature: int  # bytes of security overhead
@@ -132,9 +130,8 @@ class Brought(Contributions):
 
     def given(self, name: str) -> float:
         """How much the others' loss a label rises without a site, on average over them."""
-        row = self.names.index(name)
-        others = [value for column, value in enumerate(self.helps[row]) if column != row]
-        return statistics.fmean(others)
+        rises = zip(self.names, self.helps[self.names.index(name)], strict=True)
+        return statistics.fmean(rise for other, rise in rises if other != name)
 
     def to_receiver(self, name: str) -> dict[str, float]:
         """How much each other site lowers this one's loss."""
@@ -144,7 +141,6 @@ class Brought(Contributions):
         }
 
     def flags(self, name: str) -> list[str]:
-        """What is worth a look."""
         flags, typical = [], statistics.median(map(self.given, self.names))
         if self.alone[self.names.index(name)] > NOTHING:
             flags.append("what the others learn is worse than nothing on it")

@@ -8,7 +8,6 @@ for one edition.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +82,7 @@ class Edition:
     @property
     def digest(self) -> str:
         """Of the record; that of the first edition, which has none, is the job's."""
-        return self.job if self.number == 1 else hashlib.sha256(encode_record(self)).hexdigest()
+        return self.job if self.number == 1 else signatures.sha256_of(encode_record(self))
 
     @property
     def new(self) -> list[str]:
@@ -237,7 +236,7 @@ def withdraw(job: Job, name: str, frame: bytes, key: Key, *, reason: str, time: 
     if len(reason) > LONGEST or not reason.isprintable():
         raise SettingError(f"the reason is longer than {LONGEST} characters, or not one line")
     since = current_edition(job).members[name].since
-    upload = hashlib.sha256(frame).hexdigest()
+    upload = signatures.sha256_of(frame)
     record = encode_record(Withdrawal(job.digest, name, upload, since, reason, time=time))
     return signatures.sign(record, key, kind=WITHDRAWAL, job=job.digest, name=name)
 

@@ -49,7 +49,6 @@ def message_sizes(job: Job) -> MessageSizes:
 
 
 def plain_job(job: Job) -> dict[str, object]:
-    """All of it as data."""
     digests = {"digest": job.digest, "federation": job.federation.digest.hex()}
     return {**job.content, **digests, "bytes": asdict(message_sizes(job))}
 

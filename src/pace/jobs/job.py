@@ -151,7 +151,6 @@ class Job:
 
     @property
     def number(self) -> int:
-        """Of the edition."""
         return 1 if self.edition is None else self.edition.number
 
     @property
@@ -297,7 +296,6 @@ def write_job(path: Path, job: Job) -> None:
 
 
 def render_job(job: Job) -> str:
-    """The file's text."""
     content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
     return f"{HEAD}\n{records.dump_toml(content)}"
 

@@ -22,7 +22,6 @@ decision is taken and compared with it whenever it is read.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ from pace.jobs.admission import Admitted, admit, evidence_of, exact_size, frame_
 from pace.jobs.disclosure import Brought
 from pace.jobs.editions import Edition, check_upload_signature, encode_record, read_edition
 from pace.jobs.job import Job, is_name, read_job, render_job
-from pace.jobs.signatures import Key
+from pace.jobs.signatures import Key, sha256_of
 
 UP, DOWN = ".up", ".down"
 BROUGHT = "brought.json"
@@ -95,7 +94,6 @@ class Journal:
 
     @property
     def room(self) -> Path:
-        """The folder of what this edition decided."""
         return _room(self.folder, self.job.number)
 
     def _parts(self) -> list[Path]:
@@ -144,7 +142,7 @@ class Journal:
 
         It may be acknowledged when this returns; with `settled=False`, after `settle`.
         """
-        sha256 = hashlib.sha256(upload.content).hexdigest()
+        sha256 = sha256_of(upload.content)
         decided = self.decision()
         if decided is not None and upload.name not in decided:
             raise errors.LateError(
@@ -160,7 +158,7 @@ class Journal:
             if decided is not None or not self._admissible(upload.name, stored):
                 self._set_aside(upload.name, stored)
                 return atomic.create(path, upload.content, settled=settled)
-            first = hashlib.sha256(stored).hexdigest()
+            first = sha256_of(stored)
         if first != sha256:
             raise errors.SecondUploadError(
                 f"{upload.name!r} sent upload {first[:16]} before, this is {sha256[:16]}: the first "
@@ -177,10 +175,10 @@ class Journal:
         self, sender: str, content: bytes | None, error: PaceError, *, settled: bool = True
     ) -> Refusal:
         """Write down what was turned away; the same thing once."""
-        sha256 = None if content is None else hashlib.sha256(content).hexdigest()
+        sha256 = None if content is None else sha256_of(content)
         refusal = Refusal(error.code, str(error), sender, sha256)
         line = json.dumps(plain_record(refusal), sort_keys=True).encode()
-        name = f"{hashlib.sha256(line).hexdigest()[:32]}.json"
+        name = f"{sha256_of(line)[:32]}.json"
         atomic.create(self.folder / "refused" / name, line, settled=settled)
         return refusal
 
@@ -230,7 +228,7 @@ class Journal:
         for name in present:  # those that no longer may count are set aside
             content = self.stored(name)
             if self._admissible(name, content):
-                sound[name] = hashlib.sha256(content).hexdigest()
+                sound[name] = sha256_of(content)
             else:
                 self._set_aside(name, content)
                 damaged.append(name)
@@ -251,7 +249,7 @@ class Journal:
 
     def _admissible(self, name: str, content: bytes) -> bool:
         """Whether it may count; bytes that this process has admitted are not decoded again."""
-        if self.admitted.get(name) == hashlib.sha256(content).hexdigest():
+        if self.admitted.get(name) == sha256_of(content):
             return True
         try:
             return admit(content, name, self.job).name == name
@@ -264,7 +262,7 @@ class Journal:
 
     def _set_aside(self, name: str, content: bytes) -> None:
         """Move a damaged upload out of the way; nothing is ever deleted."""
-        aside = self.folder / "damaged" / f"{name}.{hashlib.sha256(content).hexdigest()[:16]}{UP}"
+        aside = self.folder / "damaged" / f"{name}.{sha256_of(content)[:16]}{UP}"
         aside.parent.mkdir(exist_ok=True)
         os.replace(self._upload(name), aside)
         atomic.settle(aside.parent)
@@ -275,7 +273,6 @@ class Journal:
         return Frames(self, tuple(sorted((self.decision() or {}).items())))
 
     def has_return(self, name: str) -> bool:
-        """Whether the return to a participant has been made."""
         return self._return(name).exists()
 
     def returned(self, name: str) -> bytes:
@@ -334,7 +331,7 @@ class Frames(Sequence[bytes]):
             content = self.journal.stored(name)
         except FileNotFoundError:
             content = b""
-        if hashlib.sha256(content).hexdigest() != sha256:
+        if sha256_of(content) != sha256:
             raise FileError(
                 f"the journal's upload of {name!r} has changed since the job was closed: put the one "
                 f"with SHA-256 {sha256[:16]} back into the inbox, and run this again"

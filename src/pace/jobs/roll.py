@@ -9,7 +9,6 @@ every merged upload its SHA-256 and its site's signature: so a site sees that th
 uploads, and for this edition.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from pace.jobs.admission import evidence_of, frame_of
 from pace.jobs.editions import Edition
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
-from pace.jobs.signatures import Key
+from pace.jobs.signatures import Key, sha256_of
 from pace.tables import listed
 
 FORMAT = "pace-roll-1"
@@ -61,7 +60,6 @@ class Roll:
 
     @property
     def number(self) -> int:
-        """Of the edition."""
         return 1 if self.edition is None else self.edition.number
 
 
@@ -79,9 +77,9 @@ def roll_writer(book: Journal, key: Key | None) -> Callable[[str, bytes], bytes]
         told = Roll(
             job.digest,
             name,
-            _sha256(frame_of(book.stored(name), job)),
-            _sha256(returned),
-            _sha256(json.dumps(merged).encode()),
+            sha256_of(frame_of(book.stored(name), job)),
+            sha256_of(returned),
+            sha256_of(json.dumps(merged).encode()),
             merged=tuple(name for name, _ in merged),
             refused=decided.refused,
             missing=decided.missing,
@@ -95,10 +93,6 @@ def roll_writer(book: Journal, key: Key | None) -> Callable[[str, bytes], bytes]
         return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
 
     return roll
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def read_roll(content: bytes, job: Job, name: str) -> Roll:
@@ -146,7 +140,7 @@ def check_roll(
                 f"{said.name!r} withdrew its upload ({said.time[:10]}), and edition {job.number} "
                 "merged it all the same: nothing is adopted; ask the server for an edition without it"
             )
-    expected = (job.digest, name, _sha256(upload), _sha256(returned))
+    expected = (job.digest, name, sha256_of(upload), sha256_of(returned))
     for key, value in zip(("job", "receiver", "upload", "returned"), expected, strict=True):
         if getattr(roll, key) != value:
             raise RollError(

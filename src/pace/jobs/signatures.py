@@ -74,7 +74,6 @@ def new_keys(private: Path, public: Path) -> str:
 
 
 def load_key(path: Path) -> Key:
-    """The private key of a file."""
     try:
         key = serialization.load_pem_private_key(untrusted.read(path, LARGEST), None)
     except OSError as error:
@@ -153,6 +152,10 @@ def key_bytes(public: str) -> bytes:
             "`pace keys new` made"
         )
     return encoded
+
+
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def fingerprint(public: str) -> bytes:
