@@ -61,7 +61,6 @@ class About:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it looks like a graph's folder."""
     return (path / ABOUT).is_file()
 
 

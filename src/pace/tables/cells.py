@@ -50,7 +50,6 @@ class Words(Sequence[str]):
         self.extend(cells)
 
     def extend(self, cells: Iterable[str]) -> None:
-        """Add cells at the end."""
         cells, self._span = iter(cells), -1
         while added := list(islice(cells, self.SPAN - self._count % self.SPAN)):
             text = NUL.join(added)

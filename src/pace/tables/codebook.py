@@ -47,7 +47,6 @@ class Column:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of its features."""
         if self.kind == "category":
             return tuple(f"{self.name}={word}" for word in self.words)
         return (self.name, f"{self.name}={ABSENT}") if self.indicator else (self.name,)
@@ -92,7 +91,6 @@ class Described:
     columns: tuple[Any, ...]
 
     def render(self) -> str:
-        """The file."""
         content = {"format": self.FORMAT, **records.plain_record(self)}
         return f"{self.HEAD}\n{records.dump_toml(content)}"
 
@@ -161,7 +159,6 @@ class Codebook(Described):
 
 
 def refuse_repeated(kind: str, names: Iterable[str]) -> None:
-    """Refuse a name that occurs twice."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise SettingError(f"there is the {kind} {twice[0]!r} twice: rename one")
 

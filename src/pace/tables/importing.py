@@ -124,7 +124,6 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all features."""
         return tuple(feature for column in self.features for feature in column.features)
 
     def encode(

@@ -156,12 +156,9 @@ def _several(rule: Rule, cells: Sequence[str], doubts: list[str]) -> Rule:
         counts = Counter(part for parts in lists for part in parts if fold(part) not in NOTHING)
         several = sum(len(parts) > 1 for parts in lists)
         short = all(len(part.split()) <= 3 for part in counts)
-        if 5 * several < len(cells) or not short or len(counts) > CATEGORIES or not several:
-            continue
-        if not len(counts) < len(set(cells)):
-            continue
+        few = len(counts) <= CATEGORIES and len(counts) < len(set(cells))
         frequent = sorted(part for part, count in counts.items() if count >= LEAST)
-        if frequent:
+        if several and 5 * several >= len(cells) and short and few and frequent:
             doubts.append(f"several words in a cell: {len(frequent)} flags")
             flags = {part: f"{rule.name}: {part}" for part in frequent}
             return replace(rule, separator=separator, flags=flags)

@@ -85,6 +85,5 @@ def listed(names: Sequence[object], most: int = 6) -> str:
 
 
 def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse a value that is none of a few."""
     if value not in choices:
         raise SettingError(f"{option} is {value!r}, expected {' or '.join(choices)}")
