@@ -38,7 +38,7 @@ UNKNOWN_WORDS = ("unknown", "unbekannt", "unklar", "not known", "k.a.", "k. a.",
 SUMS = ("total", "totals", "sum", "summe", "gesamt", "gesamtergebnis", "average", "mittelwert")
 REWRITTEN = re.compile(r"\d[.,]\d+[eE]\+\d+")  # 1.23E+12
 FEW_LABELS = 20
-SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}
+SPLITS = {"train": 1, "val": 2, "valid": 2, "validation": 2, "test": 3, "": 0, "none": 0}
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
 )  # fmt: skip
@@ -126,14 +126,12 @@ class Plan:
     def names(self) -> tuple[str, ...]:
         return tuple(feature for column in self.features for feature in column.features)
 
-    def encode(
-        self, table: Table, changes: list[Change]
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Features, labels and masks of a table's rows; `changes` gets what a codebook did to which."""
+    def encode(self, table: Table, changes: list[Change]) -> tuple[Tensor, Tensor, Tensor]:
+        """Features, labels and split of a table's rows; `changes` gets what a codebook did to which."""
         known = None if self.codebook is None else changes
         x = encode_columns(table, self.features, self.missing, known)
         y, self.classes = read_labels(table, self.columns.label, self.classes, self.missing)
-        return x, y, read_masks(table, self.columns.split, y)
+        return x, y, read_split(table, self.columns.split, y)
 
 
 def import_graph(
@@ -149,9 +147,9 @@ def import_graph(
         raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
     ids = number_nodes(table, columns.id)
     plan.features = plan.features or infer_columns(table)
-    x, y, masks = plan.encode(table, changes)
+    x, y, split = plan.encode(table, changes)
     owner, clients = read_clients(table, columns.client)
-    if masks and not torch.stack([*masks.values()]).any():
+    if columns.split and not split.any():
         table.refuse(None, f"split column {columns.split!r} is empty in every row")
     if columns.known is not None:
         ids = _with_known(ids, columns.known)
@@ -164,8 +162,9 @@ def import_graph(
     names = Names(plan.classes, plan.names, clients, tuple(ids.names))
     if columns.known is not None:
         x, y, ends, weights = _joined(columns.known, names, ids, (x, y, ends, weights))
-        masks = {mask: torch.cat([m, m.new_zeros(len(y) - rows)]) for mask, m in masks.items()}
+        split = torch.cat([split, split.new_zeros(len(y) - rows)])
     del ids
+    masks = {mask: split == number for number, mask in enumerate(MASKS, start=1)}
     graph = Graph.build(x, ends, y, **masks, weights=weights, directed=plan.directed)
     kept = graph.edges.shape[1] // (1 if plan.directed else 2)
     if columns.known is None and kept < given:
@@ -408,20 +407,20 @@ def read_clients(table: Table, column: str | None) -> tuple[Tensor | None, tuple
     return _numbered(cells, {name: client for client, name in enumerate(names)}), tuple(names)
 
 
-def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]:
-    """The masks train, val and test; none without a column."""
+def read_split(table: Table, column: str | None, y: Tensor) -> Tensor:
+    """1, 2 and 3 for nodes that train, validate and test, else 0; so are all without a column."""
     if column is None:
-        return {}
+        return torch.zeros(len(y), dtype=torch.uint8)
     cells = table.text[column]
-    parts = torch.tensor([SPLITS.get(cell.lower(), 4) for cell in cells])
-    for index in ((parts == 4) | (parts < 3) & (y == UNKNOWN)).nonzero().flatten().tolist():
+    parts = torch.tensor([SPLITS.get(cell.lower(), 4) for cell in cells], dtype=torch.uint8)
+    for index in ((parts == 4) | (parts > 0) & (y == UNKNOWN)).nonzero().flatten().tolist():
         if parts[index] == 4:
             table.refuse_cell(index, column, "train, val, test or nothing")
         else:
             part = cells[index]
             wrong = f"the node is in {part!r} but has no label: give one, or empty {column!r}"
             table.refuse(index, wrong)
-    return {mask: parts == number for number, mask in enumerate(MASKS)}
+    return parts
 
 
 def read_edges(

@@ -91,11 +91,8 @@ class StreamedTables:
         """Features, labels and split of the nodes, in order."""
         before, column, empty = 0, self.plan.columns.split, True
         for block in arrow_blocks(self.nodes):
-            x, y, masks = self.plan.encode(self._table(block, before), [])
+            x, y, split = self.plan.encode(self._table(block, before), [])
             self.plan.problems.stop()
-            split = torch.zeros(len(y), dtype=torch.uint8)
-            for number, mask in enumerate(masks, start=1):
-                split[masks[mask]] = number
             yield x, y, split
             before, empty = before + len(block), empty and not split.any()
         if column and empty:
