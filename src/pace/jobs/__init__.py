@@ -1,7 +1,7 @@
 """A federation in the world: its file, keys, participants, disclosure and the server's journal."""
 
 from pace.jobs import disclosure, editions, explain, job, roll, signatures
-from pace.jobs.admission import admit, evidence_of, exact_size
+from pace.jobs.admission import admit, exact_size
 from pace.jobs.disclosure import SMALL, Brought, Disclosure, Influence, Item, influence
 from pace.jobs.editions import WITHDRAWAL_SUFFIX, files_of_job, newest_edition, read_edition
 from pace.jobs.explain import MessageSizes, check_promise, message_sizes

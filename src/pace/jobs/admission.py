@@ -1,13 +1,12 @@
 """May this upload count? One function says so, before anything else happens with it."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pace.errors import ParticipantError, SignatureError, SizeError, WithdrawnError
 from pace.jobs import signatures
-from pace.jobs.editions import check_upload_signature, current_edition
+from pace.jobs.editions import Evidence, current_edition
 from pace.jobs.job import Job, is_name
 from pace.protocol import Federation, layouts, steps, wire
 
@@ -40,7 +39,7 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
                 "the key the job was made with"
             )
         name = names[key]
-        check_upload_signature(*evidence_of(content), job, name)
+        Evidence.of(content).check(job, name)
     elif job.participants and name not in job.participants:
         raise ParticipantError(
             f"{name!r} is not among the job's participants: {', '.join(job.participants[:12])}"
@@ -56,11 +55,6 @@ def exact_size(
 ) -> int:
     """The bytes of every upload of a job, or of every return, with its signature."""
     return layout(job.federation).size + signatures.TRAILER * job.signed
-
-
-def evidence_of(content: bytes) -> tuple[bytes, bytes]:
-    """What shows whose a signed upload is, without the upload: the frame's SHA-256, the signature."""
-    return hashlib.sha256(content[: -signatures.TRAILER]).digest(), content[-signatures.TRAILER :]
 
 
 def frame_of(content: bytes, job: Job) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pace.errors import EditionError, SettingError, SignatureError, WithdrawnError
 from pace.io import plain_record, records, untrusted
@@ -53,6 +53,31 @@ class Withdrawal:
     reason: str
     time: str
     format: str = "pace-withdrawal-1"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """That a site signed an upload, without the upload, as hex."""
+
+    upload: str  # SHA-256 of its frame
+    signature: str  # the 72 bytes of its trailer
+
+    @classmethod
+    def of(cls, content: bytes) -> Self:
+        return cls(signatures.sha256_of(content[:-TRAILER]), content[-TRAILER:].hex())
+
+    def check(self, job: Job, name: str) -> None:
+        """Refuse an upload that its site did not sign for this edition; say so if it is of another."""
+        others = [f"{UPLOAD} from edition {since} on" for since in range(1, job.number)]
+        others += [signed_as(UPLOAD, number) for number in range(1, job.number)]
+        digest, trailer = bytes.fromhex(self.upload), bytes.fromhex(self.signature)
+        verify = partial(verify_digest, digest, trailer, job.keys[name], job=job.digest, name=name)
+        kind = _signed_kind(verify, [*upload_kinds(job, name), *others])
+        if kind not in upload_kinds(job, name):
+            raise EditionError(
+                f"{name!r} signed this as an {kind}, this is edition {job.number}: it can sign the "
+                "same upload again with `pace client fit --edition`"
+            )
 
 
 @dataclass(frozen=True)
@@ -191,19 +216,6 @@ def upload_kinds(job: Job, name: str) -> tuple[str, str]:
     """What an upload is signed as: for this edition alone, or for this and later ones."""
     since = current_edition(job).members[name].since
     return signed_as(UPLOAD, job.number), f"{UPLOAD} from edition {since} on"
-
-
-def check_upload_signature(digest: bytes, trailer: bytes, job: Job, name: str) -> None:
-    """Refuse an upload that its site did not sign for this edition; say so if it is of another."""
-    others = [f"{UPLOAD} from edition {since} on" for since in range(1, job.number)]
-    others += [signed_as(UPLOAD, number) for number in range(1, job.number)]
-    verify = partial(verify_digest, digest, trailer, job.keys[name], job=job.digest, name=name)
-    kind = _signed_kind(verify, [*upload_kinds(job, name), *others])
-    if kind not in upload_kinds(job, name):
-        raise EditionError(
-            f"{name!r} signed this as an {kind}, this is edition {job.number}: it can sign the same "
-            "upload again with `pace client fit --edition`"
-        )
 
 
 def verify_return(content: bytes, job: Job, name: str, number: int) -> bytes:

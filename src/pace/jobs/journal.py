@@ -34,9 +34,9 @@ from pace import errors
 from pace.errors import FileError, PaceError
 from pace.io import atomic, optional, plain_record, records, untrusted
 from pace.jobs import signatures
-from pace.jobs.admission import Admitted, admit, evidence_of, exact_size, frame_of
+from pace.jobs.admission import Admitted, admit, exact_size, frame_of
 from pace.jobs.disclosure import Brought
-from pace.jobs.editions import Edition, check_upload_signature, encode_record, read_edition
+from pace.jobs.editions import Edition, Evidence, encode_record, read_edition
 from pace.jobs.job import Job, is_name, read_job, render_job
 from pace.jobs.signatures import Key, sha256_of
 
@@ -115,7 +115,7 @@ class Journal:
                 path.unlink(missing_ok=True)
                 continue
             try:
-                check_upload_signature(*evidence_of(self.stored(name)), self.job, name)
+                Evidence.of(self.stored(name)).check(self.job, name)
             except errors.EditionError:
                 unused = self.room / "unused"
                 unused.mkdir(exist_ok=True)

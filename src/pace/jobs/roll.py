@@ -17,8 +17,8 @@ from pathlib import Path
 from pace.errors import RollError, TooFewError, WithdrawnError
 from pace.io import optional, records, untrusted
 from pace.jobs import editions, signatures
-from pace.jobs.admission import evidence_of, frame_of
-from pace.jobs.editions import Edition
+from pace.jobs.admission import frame_of
+from pace.jobs.editions import Edition, Evidence
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
 from pace.jobs.signatures import Key, sha256_of
@@ -28,14 +28,6 @@ FORMAT = "pace-roll-1"
 ROLL_SUFFIX = ".roll"
 LARGEST = 16 * 2**20  # bytes; a hundred thousand names fit
 SHOWN = 12  # names in a sentence
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """That a site signed an upload: the frame's SHA-256 and the signature's 72 bytes, as hex."""
-
-    upload: str
-    signature: str
 
 
 @dataclass(frozen=True)
@@ -67,11 +59,8 @@ def roll_writer(book: Journal, key: Key | None) -> Callable[[str, bytes], bytes]
     """What makes the roll to a receiver and its return: the same bytes whenever it is asked."""
     job, decided, brought = book.job, book.decided(), book.brought()
     assert decided is not None  # rolls go with returns, which the decision comes before
-    merged, evidence = sorted(decided.uploads.items()), {}
-    if job.edition is not None:
-        for name, _ in merged:
-            upload, signature = evidence_of(book.stored(name))
-            evidence[name] = Evidence(upload.hex(), signature.hex())
+    merged = sorted(decided.uploads.items())
+    evidence = {name: Evidence.of(book.stored(name)) for name, _ in merged} if job.edition else {}
 
     def roll(name: str, returned: bytes) -> bytes:
         told = Roll(
@@ -164,9 +153,7 @@ def _check_evidence(roll: Roll, job: Job) -> None:
     """Refuse a roll with an upload that its site did not sign for this edition."""
     for name in roll.merged:
         try:
-            found = roll.evidence[name]
-            digest, trailer = bytes.fromhex(found.upload), bytes.fromhex(found.signature)
-            editions.check_upload_signature(digest, trailer, job, name)
+            roll.evidence[name].check(job, name)
         except (LookupError, ValueError) as error:
             raise RollError(
                 f"edition {job.number} merged an upload of {name!r} that it did not sign for this "

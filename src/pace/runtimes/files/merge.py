@@ -74,7 +74,7 @@ class Changes:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         here, removed = book.accepted(), {}
         for name in self.removed:
-            upload = jobs.evidence_of(book.stored(name))[0].hex() if name in here else ""
+            upload = editions.Evidence.of(book.stored(name)).upload if name in here else ""
             left = (job.number + 1, job.keys.get(name, ""), upload, "", now)
             removed[name] = editions.Leaver(*left, withdrew=False)
         edition = editions.next_edition(job, self.added, {one.name: one for one in said}, removed)
