@@ -13,8 +13,7 @@ from pace.models import GCN, Network
 from pace.params import Params, size
 from pace.training import Forward
 from pace.training.dropout import Dropout, scale
-from pace.training.optimiser import Gradient, Optimiser, Target
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Gradient, Optimiser, Recipe, Target
 from pace_gpu.blocks import Blocks, Chain, Device, fields, own_kernels
 from pace_gpu.masks import DropoutMasks
 

@@ -22,7 +22,7 @@ from pace.models.networks import GCN
 from pace.params import Params
 from pace.protocol import number_formats
 from pace.task import nll
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Recipe
 from pace.training.train import train
 from tests.gates.blended import blend
 

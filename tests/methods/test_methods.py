@@ -17,7 +17,7 @@ from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.registry import PAPER
 from pace.runtimes.simulation import by_training
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Recipe
 from pace_study.baselines.ablations import Direct
 from pace_study.baselines.duo import PaceDuo
 from pace_study.baselines.fedaux import FedAux

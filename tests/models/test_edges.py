@@ -106,7 +106,7 @@ def test_a_model_that_reads_no_weights_says_so(kind: str) -> None:
 
 
 def test_closed_form_and_autograd_agree_on_weights_and_directions() -> None:
-    from pace.training.recipe import Recipe
+    from pace.training.optimiser import Recipe
     from pace.training.train import by_autograd, closed_form
 
     graph = weighted(directed=True)

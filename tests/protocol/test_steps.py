@@ -32,7 +32,7 @@ from pace.protocol.federation import Federation
 from pace.protocol.method import LARGEST_NUMBER, External, Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.steps import Kept, Receiver, adopt, fit, merge
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Recipe
 from pace_study.baselines.ablations import Direct
 from pace_study.baselines.duo import PaceDuo
 from pace_study.baselines.fedgta import FedGTA

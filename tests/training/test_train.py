@@ -15,8 +15,7 @@ from pace.models.propagation import propagation, times_features
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.training.dropout import Dropout
-from pace.training.optimiser import Gradient, Proximal, Target
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Gradient, Proximal, Recipe, Target
 from pace.training.train import train, train_through
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
 from tests.models.test_gcn import DEPTHS, pyg_layers, pyg_logits

@@ -10,9 +10,8 @@ import triton.language as tl
 from torch import Tensor
 
 from pace.params import Params
-from pace.training.optimiser import BETAS, Optimiser
+from pace.training.optimiser import BETAS, Optimiser, Recipe
 from pace.training.optimiser import EPS as ADAM_EPS
-from pace.training.recipe import Recipe
 from pace_gpu.blocks import Chain, Sparse, beside
 from pace_gpu.kernels.products import gathered
 

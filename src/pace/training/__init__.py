@@ -2,6 +2,5 @@
 
 from pace.training.cohorts import Checkpoints, Forward, gpu_cohort
 from pace.training.logistic import affine, logistic_regression
-from pace.training.optimiser import Optimiser, Proximal
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Optimiser, Proximal, Recipe
 from pace.training.train import learner, train, train_cohort, train_through

@@ -1,4 +1,4 @@
-"""Steps of training: a GCN's gradient in closed form, and Adam and SGD over one flat buffer, in place.
+"""Recipes, and their steps: a GCN's gradient in closed form, Adam and SGD over one flat buffer.
 
 A gradient is autograd's numbers at a fraction of its calls, a step one kernel however many parameters.
 Every tensor of a gradient may have leading dimensions, the clients and seeds of a cohort.
@@ -6,17 +6,18 @@ Every tensor of a gradient may have leading dimensions, the clients and seeds of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from pace.errors import SettingError
 from pace.params import Params
 from pace.task import targets
-from pace.training.recipe import Recipe
 
 BETAS, EPS = (0.9, 0.999), 1e-8  # Adam's
 
@@ -26,6 +27,14 @@ STORED = {2: (1, 0), 4: (0, 3, 1, 2)}
 SHOWN = {2: (1, 0), 4: (0, 2, 3, 1)}
 
 Activate = Callable[[Tensor, Tensor, int], Tensor]  # (output, bias, layer) -> hidden activation
+
+
+class Penalty(Protocol):
+    """A term added to the training loss. `outputs` are each layer's, at the training nodes."""
+
+    def __call__(
+        self, params: Params, start: Params, outputs: tuple[Tensor, ...], labels: Tensor
+    ) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,42 @@ class Proximal:
     ) -> Tensor:
         distances = [(value - start[name]).square().sum() for name, value in params.items()]
         return self.mu / 2 * torch.stack(distances).sum()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a client trains: full-batch steps from W_0, the last checkpoint kept.
+
+    Example:
+        >>> from pace import Recipe
+        >>> Recipe(epochs=50, optimiser="sgd", momentum=0.9).rate
+        0.01
+    """
+
+    epochs: int = 100
+    """Number of steps."""
+    rate: float = 0.01
+    """The learning rate."""
+    decay: float = 5e-4
+    """Weight decay of the coupled kind: decay · W joins the gradient, of biases too."""
+    optimiser: str = "adam"
+    """`"adam"` or `"sgd"`."""
+    momentum: float = 0.0
+    """Of SGD."""
+    clip: float | None = None
+    """The largest norm of a step's whole gradient; None does not clip."""
+    penalty: Penalty | None = None
+    """A term beside the cross-entropy, such as FedProx's."""
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in ("adam", "sgd"):
+            raise SettingError(f"optimiser is {self.optimiser!r}, expected 'adam' or 'sgd'")
+        if self.epochs < 0:
+            raise SettingError(f"epochs is {self.epochs}, expected 0 or more")
+        if not 0 < self.rate < math.inf:
+            raise SettingError(f"the learning rate is {self.rate}, expected a number above 0")
+        if not 0 <= self.decay < math.inf:
+            raise SettingError(f"the weight decay is {self.decay}, expected a number of 0 or more")
 
 
 class Optimiser:

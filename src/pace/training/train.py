@@ -15,8 +15,7 @@ from pace.params import Params
 from pace.task import loss
 from pace.training.cohorts import Checkpoints, gpu_cohort
 from pace.training.dropout import Activation, Dropout, scale
-from pace.training.optimiser import Gradient, Optimiser, Proximal, Target
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Gradient, Optimiser, Proximal, Recipe, Target
 
 Progress = Callable[[int], None]
 Learn = Callable[[Params, int], dict[str, Tensor]]  # (W_0, seed) -> W_L

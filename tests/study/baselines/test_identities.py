@@ -15,7 +15,7 @@ from pace.params import Params, add, subtract
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
 from pace.protocol.uploads import Messages
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Recipe
 from pace.training.train import train
 from pace_study.baselines.ablations import Direct
 from pace_study.baselines.fedaux import FedAux

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pace.training.optimiser import Proximal
-from pace.training.recipe import Penalty
+from pace.training.optimiser import Penalty, Proximal
 from pace_study.baselines import fedtad as distillation
 from pace_study.baselines.fedrcl import RelaxedContrast, extremes
 

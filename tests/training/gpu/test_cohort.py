@@ -11,8 +11,7 @@ from pace.graph import Graph
 from pace.models.networks import GCN
 from pace.params import Params
 from pace.training.dropout import Dropout
-from pace.training.optimiser import Proximal
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Proximal, Recipe
 from pace.training.train import train, train_cohort
 from pace_gpu import cohort
 from pace_gpu.blocks import Blocks, Chain, Sparse, fields

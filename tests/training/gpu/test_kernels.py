@@ -14,8 +14,7 @@ from torch import Tensor
 
 from pace.models.networks import GCN
 from pace.models.operator import Operator
-from pace.training.optimiser import Proximal, Target
-from pace.training.recipe import Recipe
+from pace.training.optimiser import Proximal, Recipe, Target
 from pace.training.train import train
 from pace_gpu import cohort
 from pace_gpu.cohort import WIDEST
