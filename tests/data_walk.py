@@ -102,7 +102,7 @@ ONE_PROCESS = (
     Hop("pace.merging.consensus:mean", lambda a, r: f"sums over clients → consensus Δ: {size(r)}"),
     Hop("pace.merging.correction:corrections", lambda a, r: f"Δ and each client's own update → correction P_r(Δ − own): {size(r)}"),
     Hop("pace.merging.correction:apply", lambda a, r: f"Local + correction → External: {numbers(r)}"),
-    Hop("pace.gates.cnll:calibrate_all", lambda a, r: f"{len(r)} receivers: logits of the validation nodes, {size(a['receivers'][0][0])} twice, and labels → α of each"),
+    Hop("pace.gates.cnll:calibrate", lambda a, r: f"{len(r)} receivers: logits of the validation nodes, {size(a['receivers'][0][0])} twice, and labels → α of each"),
     Hop("pace.task:counted", lambda a, r: f"logits of test nodes, {size(a['logits'])} → confusion matrix, {size(r)}"),
     Hop("pace.reports.trial:summarise", lambda a, r: f"{len(a['trials'])} trial → a `Summary` for each reading: scores, α, bytes"),
 )  # fmt: skip

@@ -11,7 +11,6 @@ from pace.gates.cnll import (
     BISECTIONS,
     Slopes,
     calibrate,
-    calibrate_all,
     slope,
 )
 from pace.gates.mixture import at_labels
@@ -100,7 +99,7 @@ def test_proposition_2_the_risk_is_convex(drawn: Drawn, a: float, b: float, t: f
 @quick
 def test_proposition_2_an_interior_alpha_matches_moments(drawn: Drawn) -> None:
     local, external, labels = drawn
-    alpha = calibrate(local, external, labels)
+    alpha = calibrate([(local, external, labels)])[0]
     if 0 < alpha < 1:
         assert slope(local, external, labels, alpha) == pytest.approx(0, abs=1e-9)
 
@@ -110,7 +109,7 @@ def test_proposition_2_an_interior_alpha_matches_moments(drawn: Drawn) -> None:
 @quick
 def test_proposition_3_validation_nll_never_exceeds_locals(drawn: Drawn) -> None:
     local, external, labels = drawn
-    alpha = calibrate(local, external, labels)
+    alpha = calibrate([(local, external, labels)])[0]
     assert nll(blend(local, external, alpha), labels) <= nll(local, labels)
 
 
@@ -124,7 +123,7 @@ def test_alpha_is_the_minimiser_scipy_finds(drawn: Drawn) -> None:
         method="bounded",
         options={"xatol": 1e-10},
     )
-    ours = nll(blend(local, external, calibrate(local, external, labels)), labels)
+    ours = nll(blend(local, external, calibrate([(local, external, labels)])[0]), labels)
     assert ours <= found.fun + 1e-9
 
 
@@ -148,7 +147,7 @@ def bisected(slopes: Slopes) -> float:
 def test_alpha_is_plain_bisections_bit_for_bit(drawn: Drawn, scale: float, copies: int) -> None:
     local, external, labels = (each.repeat(copies, *(1,) * (each.ndim - 1)) for each in drawn)
     local, external = scale * local, scale * (local + 0.1 * external)
-    alpha = calibrate(local, external, labels)
+    alpha = calibrate([(local, external, labels)])[0]
     slopes = Slopes([(local, external, labels)])
     if slopes(torch.zeros(1).double())[0] < 0 < slopes(torch.ones(1).double())[0]:
         assert alpha == bisected(slopes)
@@ -169,7 +168,7 @@ def test_the_slope_is_its_plain_formula(drawn: Drawn, a: float) -> None:
 def test_receivers_beside_each_other_find_what_each_finds_alone_bit_for_bit(
     receivers: list[Drawn],
 ) -> None:
-    assert calibrate_all(receivers) == [calibrate(*each) for each in receivers]
+    assert calibrate(receivers) == [calibrate([each])[0] for each in receivers]
 
 
 def test_a_large_receiver_beside_small_ones_too() -> None:
@@ -179,8 +178,8 @@ def test_a_large_receiver_beside_small_ones_too() -> None:
         local, external = torch.randn(2, nodes, 7, generator=random)
         receivers.append((local, external, torch.randint(7, (nodes,), generator=random)))
     receivers[2][1][0, 0] = torch.nan
-    together = calibrate_all(receivers)
-    assert together == [calibrate(*each) for each in receivers]
+    together = calibrate(receivers)
+    assert together == [calibrate([each])[0] for each in receivers]
     assert together[2] == together[4] == 0.0
     assert sum(0 < alpha < 1 for alpha in together) >= 3
 
@@ -195,22 +194,22 @@ def test_alpha_zero_returns_the_local_logits_bit_for_bit() -> None:
 
 def test_external_that_is_always_right_is_admitted_in_full() -> None:
     labels = torch.tensor([0, 1, 2])
-    assert calibrate(torch.zeros(3, 3), torch.eye(3), labels) == 1.0
+    assert calibrate([(torch.zeros(3, 3), torch.eye(3), labels)])[0] == 1.0
 
 
 def test_external_that_is_always_wrong_is_refused() -> None:
     labels = torch.tensor([0, 1, 2])
-    assert calibrate(torch.eye(3), torch.eye(3).roll(1, 0), labels) == 0.0
+    assert calibrate([(torch.eye(3), torch.eye(3).roll(1, 0), labels)])[0] == 0.0
 
 
 def test_equal_logits_keep_local() -> None:
-    assert calibrate(torch.eye(3), torch.eye(3), torch.tensor([0, 0, 1])) == 0.0
+    assert calibrate([(torch.eye(3), torch.eye(3), torch.tensor([0, 0, 1]))])[0] == 0.0
 
 
 @pytest.mark.fault(23)
 def test_no_validation_nodes_keep_local() -> None:
     nothing = torch.zeros(0, 3)
-    assert calibrate(nothing, nothing, torch.zeros(0, dtype=torch.int64)) == 0.0
+    assert calibrate([(nothing, nothing, torch.zeros(0, dtype=torch.int64))])[0] == 0.0
 
 
 @pytest.mark.fault(22)
@@ -218,4 +217,4 @@ def test_no_validation_nodes_keep_local() -> None:
 def test_logits_that_are_not_finite_keep_local(bad: float) -> None:
     external = torch.eye(3)
     external[2, 0] = bad
-    assert calibrate(torch.zeros(3, 3), external, torch.tensor([0, 1, 2])) == 0.0
+    assert calibrate([(torch.zeros(3, 3), external, torch.tensor([0, 1, 2]))])[0] == 0.0

@@ -119,7 +119,7 @@ def test_no_regret_on_validation_nodes(drawn: Drawn, ridge: float) -> None:
     problem = Problem(sets, labels, ridge)
     least = value_at(problem, minimisers(problem)[0])
     for external in sets[1:]:
-        alpha = calibrate(sets[0], external, labels)
+        alpha = calibrate([(sets[0], external, labels)])[0]
         assert least <= nll(blend(sets[0], external, alpha), labels) + 1e-9
 
 
@@ -160,7 +160,7 @@ def test_the_gate_solves_the_problem_with_the_ridge_it_is_given(ridge: float | N
 def test_with_a_ridge_that_forces_the_sum_it_is_cnll(drawn: Drawn) -> None:
     sets, labels = drawn[0][:2], drawn[1]
     weights = weigh(list(sets), labels, ridge=1e6)
-    alpha = calibrate(sets[0], sets[1], labels)
+    alpha = calibrate([(sets[0], sets[1], labels)])[0]
     blended = nll(blend(sets[0], sets[1], alpha), labels)
     assert nll(mix(list(sets), weights), labels) == pytest.approx(blended, rel=1e-3, abs=1e-4)
 

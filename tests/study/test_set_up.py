@@ -91,11 +91,11 @@ def test_gate() -> None:
     local = torch.zeros(4, 2)
     right = torch.nn.functional.one_hot(labels, 2).float()
     mixed = torch.cat([right[:3], 1 - right[3:]]) * 4
-    wrong, along, between = (calibrate(local, e, labels) for e in (1 - right, right, mixed))
+    wrong, along, between = (calibrate([(local, e, labels)])[0] for e in (1 - right, right, mixed))
     assert (wrong, along) == (0, 1)
     assert 0 < between < 1
     nothing = torch.zeros(0, 2)
-    assert calibrate(nothing, nothing, torch.zeros(0, dtype=torch.int64)) == 0
+    assert calibrate([(nothing, nothing, torch.zeros(0, dtype=torch.int64))])[0] == 0
 
 
 def test_the_settings_of_stored_cells_are_those_of_the_paper() -> None:

@@ -1,6 +1,5 @@
 """Section 4.4: how a receiver weighs Local against what came back, on its own validation nodes."""
 
-from pace.gates.cnll import calibrate
 from pace.gates.gate import (
     CHANCE,
     LEVEL,

@@ -12,8 +12,8 @@ BISECTIONS = 64  # Section 4.4
 Receiver = tuple[Tensor, Tensor, Tensor]  # Local's and External's validation logits, and the labels
 
 
-def calibrate(local: Tensor, external: Tensor, labels: Tensor) -> float:
-    """The alpha in [0, 1] whose blend has the least validation NLL, in float64.
+def calibrate(receivers: Sequence[Receiver]) -> list[float]:
+    """Of each receiver the alpha in [0, 1] whose blend has the least validation NLL, in float64.
 
         R'(α) = mean_v ( E_{c ~ p_α}[d_vc] - d_{v,y_v} ),   d = z_E - z_L
 
@@ -21,14 +21,9 @@ def calibrate(local: Tensor, external: Tensor, labels: Tensor) -> float:
     in between. No validation nodes, or logits that are not finite: Local. A flat R: Local, the
     smallest minimiser. Rounding can spoil all of this where logits are huge:
     `gate.no_worse_than_local` compares what is adopted with Local, whatever was chosen here.
-    """
-    return calibrate_all([(local, external, labels)])[0]
 
-
-def calibrate_all(receivers: Sequence[Receiver]) -> list[float]:
-    """`calibrate` for many receivers at once, where their logits are: the same alphas, bit for bit.
-
-    A receiver's rows are padded to a power of two, which changes no sum; those of one size are a batch.
+    All at once, where their logits are: what each gets alone, bit for bit. A receiver's rows are padded
+    to a power of two, which changes no sum; those of one size are a batch.
     """
     batches: dict[object, list[int]] = {}
     for index, (local, _, labels) in enumerate(receivers):

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pace.gates.cnll import calibrate_all
+from pace.gates.cnll import calibrate
 from pace.gates.mixture import RIDGE, Weights, local_alone, mix, weigh, weigh_parts
 from pace.task import called, nll
 
@@ -96,7 +96,7 @@ def weigh_receivers(gate: Gate, receivers: Sequence[Validation]) -> list[Weights
     if gate is not cnll:
         return [gate([logits.cpu() for logits in sets], labels.cpu()) for sets, labels in receivers]
     pairs = [(sets[0], sets[1], labels) for sets, labels in receivers]
-    return [(1 - alpha, alpha) for alpha in calibrate_all(pairs)]
+    return [(1 - alpha, alpha) for alpha in calibrate(pairs)]
 
 
 def no_worse_than_local(
