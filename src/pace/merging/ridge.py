@@ -285,17 +285,13 @@ def compressed(answers: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 
 def limit_rows(answers: Tensor, without: Sequence[Tensor]) -> Tensor:
-    """W with no row moved by one group of clients further than rows usually are.
+    """W, (strengths, d, classes), with no row moved by one group further than rows usually are.
 
         W_c - max(0, 1 - q / |D_c|) D_c,   D_c = W_c - (W without g)_c,   g the group that moves W_c most
 
     W_c is the row of feature c, centred over classes, and q the 90 % quantile of all |D_c|, for each λ.
-    A feature that one group alone ties to a class is left with what the others say of it, and q of
-    what that group says.
-
-    Args:
-        answers: W, (strengths, d, classes).
-        without: the same without each group of clients.
+    `without` are the answers without each group of clients. A feature that one group alone ties to a
+    class is left with what the others say of it, and q of what that group says.
     """
     centred = answers - answers.mean(-1, keepdim=True)
     most = torch.zeros_like(centred)
