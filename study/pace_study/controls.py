@@ -104,12 +104,7 @@ class Logistic(OwnRidge):
         (name,), classes = self.maps, federation.model.classes
         held_out, truth = unit_rows(graph, 0)[graph.val], fitted_labels(graph, FITS[1])
         fits = logistic(*fitted_rows(graph, name, FITS[0], classes), self.strengths)
-
-        def loss(fit: tuple[Tensor, Tensor]) -> float:
-            weight, bias = fit
-            return nll(held_out @ weight + bias, truth) if len(truth) else 0.0
-
-        losses = [loss(fit) for fit in fits]
+        losses = [nll(held_out @ w + b, truth) if len(truth) else 0.0 for w, b in fits]
         best = self.strengths[losses.index(min(losses))]
         ((weight, bias),) = logistic(*fitted_rows(graph, name, ALL, classes), [best])
         return [External({"weight": weight, "bias": bias}, "logistic regression", Linear(hop=0))]

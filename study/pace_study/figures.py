@@ -19,8 +19,9 @@ import pandas as pd
 from pace.io import atomic
 from pace.merging import RANK
 from pace_study.beyond import LEVELS, Beyond
+from pace_study.field import critical_difference, ranked, ranks
 from pace_study.scores import of_part, t_interval, win_tie_loss
-from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
+from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part, Row
 from pace_study.tables import CITATION_MEAN, measured, title
 
 if TYPE_CHECKING:
@@ -212,8 +213,13 @@ FIGURES: dict[str, tuple[str, Callable[[pd.DataFrame, Sequence[int], Part], Figu
 }
 
 
-def ranks_figure(mean_ranks: pd.Series, apart: float) -> Figure:
+def ranks_figure(settings: pd.DataFrame, core: Sequence[Row]) -> Figure | None:
     """Mean ranks on one axis; a bar as long as the critical difference joins what does not differ."""
+    kept = ranked(settings, core)
+    if (number := kept.setting.nunique()) < 2:
+        return None
+    mean_ranks = ranks(kept)
+    apart = critical_difference(len(mean_ranks), number)
     names, values = list(mean_ranks.index), mean_ranks.to_numpy()
     with plt.rc_context(STYLE):  # type: ignore[arg-type]
         figure, axis = plt.subplots(figsize=(7.0, 0.6 + 0.22 * len(names)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -38,11 +39,8 @@ def add_membership(folder: Path, methods: Iterable[str]) -> Mapping[str, float]:
     known = read_membership(folder)
     for name in methods:
         if name not in known:
-            try:
-                found = membership(name)
-            except PaceError:  # it cannot be run on this graph
-                continue
-            known[name] = round(found, 3)
+            with suppress(PaceError):  # it cannot be run on this graph
+                known[name] = round(membership(name), 3)
     text = json.dumps(dict(sorted(known.items())), indent=1)
     atomic.write(folder / FILE, f"{text}\n".encode())
     return known

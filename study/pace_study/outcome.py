@@ -77,17 +77,8 @@ class Outcome:
             atomic.write(out / name, text.encode())
             written.append(out / name)
         written += draw_figures(self.parts, self.scores, self.seeds, out / "figures")
-        return written + self._ranks_figure(out / "figures" / "field")
-
-    def _ranks_figure(self, stem: Path) -> list[Path]:
-        if "field" not in self.draws:
-            return []
-        kept = field.ranked(*self.draws["field"])
-        if (number := kept.setting.nunique()) < 2:
-            return []
-        mean_ranks = field.ranks(kept)
-        far = field.critical_difference(len(mean_ranks), number)
-        return save_figure(ranks_figure(mean_ranks, far), stem)
+        figure = ranks_figure(*self.draws["field"]) if "field" in self.draws else None
+        return written + (save_figure(figure, out / "figures" / "field") if figure else [])
 
     def _tables(self) -> Iterable[tuple[str, str]]:
         for part, numbers in self.numbers.items():

@@ -131,7 +131,8 @@ class FedAdam:
 
     The mean of clients' gradients weighted by their nodes is the gradient of the mean loss over all
     their nodes, so a hundred rounds are a hundred steps of Adam on the disjoint union of their graphs:
-    that is how they are played. With `features`, an MLP on the ridge's rows is trained beside the model.
+    that is how they are played. With `features`, an MLP as wide on the ridge's rows is trained beside
+    the model.
     """
 
     rounds: int = 100
@@ -143,7 +144,8 @@ class FedAdam:
         fits = FITS if self.every_label else FITS[:1]
         trained = [("FedAdam", federation.model, graphs)]
         if self.features:
-            mlp = mlp_on_rows(federation.model)
+            features, *hidden, classes = federation.model.widths
+            mlp = sized("mlp", len(HOPS) * features, hidden[0], len(hidden) + 1, classes)
             trained.append(("FedAdam on the ridge's rows", mlp, list(map(with_rows, graphs))))
         models: dict[str, list[list[External]]] = {fit: [[] for _ in graphs] for fit in fits}
         each = 0
@@ -341,12 +343,6 @@ def with_rows(graph: Graph) -> Graph:
     every = torch.ones_like(graph.train)
     rows = torch.cat([unit_rows(graph, hop)[every] for hop in HOPS], 1)
     return replace(graph, x=rows, edges=graph.edges[:, :0], weights=None, directed=False)
-
-
-def mlp_on_rows(model: Model) -> Model:
-    """An MLP with the model's hidden widths on the ridge's rows."""
-    features, *hidden, classes = model.widths
-    return sized("mlp", len(HOPS) * features, hidden[0], len(hidden) + 1, classes)
 
 
 ROUNDS: Mapping[str, FedAdam | Averaged | Stacked] = {
