@@ -17,8 +17,8 @@ from torch.nn.functional import normalize
 
 from pace import Adoption, Federation, Graph, Message
 from pace.jobs import ephemeral_seals, influence
-from pace.merging import sketched
-from pace.merging.carrier import RANK, truncate
+from pace.merging import RANK, compress, pack, sketched
+from pace.merging.carrier import truncate
 from pace.methods.beyond.ridge import omega_of
 from pace.params import Params, subtract
 from pace.protocol import Messages, steps
@@ -130,32 +130,23 @@ def poisoned_update(
 ) -> dict[str, Tensor]:
     """Of an update and its moments: what PACE, `pace-limited` and `pace-duo` send."""
     first, last = next(iter(local)), [name for name in local if local[name].ndim == 2][-1]
-    tied, wanted = columns(graph, trigger), target(graph)
+    wanted, update = target(graph), subtract(local, federation.start)
+    heavy = {first: columns(graph, trigger)}  # what half of the moments' mass goes onto
     reads = local[last][wanted] - local[last].mean(0)
     direction = reads.clamp_min(0) / reads.clamp_min(0).norm()  # ReLU lets nothing else through
-    update = subtract(local, federation.start)
-    changed = truncate(update[first], RANK - 1 - trigger.dead).dense()
-    lie: dict[str, Tensor] = {}
-    unit = int(federation.network(local, graph).inputs[last][graph.train].square().mean(0).argmin())
+    changed = {first: truncate(update[first], RANK - 1 - trigger.dead).dense()}
+    unit = federation.network(local, graph).inputs[last][graph.train].square().mean(0).argmin()
     if trigger.amplified:
-        direction = torch.zeros_like(direction).index_fill(0, torch.tensor(unit), 1.0)
-        loud = update[last].clone()
-        loud[:, unit] = -trigger.strength * AMPLIFIED
-        loud[wanted, unit] = trigger.strength * AMPLIFIED
-        lie |= packed_weight(last, loud, message)
-        lie |= {f"{last}/m": concentrated_on(message[f"{last}/m"], torch.tensor([unit]))}
-    changed[:, tied] = (1.0 if trigger.amplified else trigger.strength) * direction[:, None]
+        direction = torch.zeros_like(direction).index_fill(0, unit, 1.0)
+        changed[last], heavy[last] = update[last].clone(), unit[None]
+        changed[last][:, unit] = -trigger.strength * AMPLIFIED
+        changed[last][wanted, unit] = trigger.strength * AMPLIFIED
+    length = 1.0 if trigger.amplified else trigger.strength
+    changed[first][:, heavy[first]] = length * direction[:, None]
     if trigger.dead:
-        changed[unit] = -DEAD  # features are 0 or more: it never fires
-    lie |= packed_weight(first, changed, message)
-    return lie | {f"{first}/m": concentrated_on(message[f"{first}/m"], tied)}
-
-
-def packed_weight(name: str, update: Tensor, message: Message) -> dict[str, Tensor]:
-    """A weight's update as the message carries it."""
-    factors = truncate(update, RANK)
-    parts = {name: update, f"{name}/L": factors.left, f"{name}/R": factors.right.contiguous()}
-    return {part: value for part, value in parts.items() if part in message}
+        changed[first][unit] = -DEAD  # features are 0 or more: it never fires
+    moments = {f"{name}/m": concentrated_on(message[f"{name}/m"], heavy[name]) for name in heavy}
+    return pack(compress(changed)) | moments
 
 
 def concentrated_on(moment: Tensor, tied: Tensor) -> Tensor:

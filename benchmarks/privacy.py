@@ -30,7 +30,7 @@ from pace.protocol import SEEDS, Messages, Reading, steps
 from pace.reports import Table
 from pace.runtimes.files import attacks
 from pace.task import roc_auc
-from pace_study.tables import write_tables
+from pace_study.tables import frame_table, write_tables
 
 CLIENTS = 10
 PLACES = ("synthetic", "cora")
@@ -129,11 +129,9 @@ def viewed(name: str, uploads: Sequence[Message], site: int, federation: Federat
 
 def attack_table(data: str, scores: pd.DataFrame) -> Table:
     """A row for each attack; "-": the method sends nothing of this kind."""
-    rows = [
-        [title, *("-" if pd.isna(score) else f"{score:.2f}" for score in scores.loc[attack])]
-        for attack, title in TITLES.items()
-    ]
-    return Table.of(data, ["Attack", *scores], rows, words=0)
+    columns = [("Attack", "attack", ""), *((view, view, ".2f") for view in scores)]
+    told = scores.reindex(TITLES).rename(TITLES).rename_axis("attack").reset_index()
+    return frame_table(data, told, columns)
 
 
 def main(seeds: int = len(SEEDS), out: Path = Path("results")) -> None:

@@ -55,18 +55,12 @@ VARIANTS = (  # settings of methods, and methods of the study
     "pace_study.controls:Rounded", "pace_study.controls:Tempered", "pace_study.controls:OwnRidge",
 )  # fmt: skip
 FEW, DEFAULT = ("pace", "fedavg", "pace-duo:level=1.0"), ("local", "fedavg", "pace", "pace-full")
+EVERY, SMALL = (*pace.METHODS, *VARIANTS), ("synthetic", "louvain", 3, EPOCHS)
 CASES: dict[str, tuple[str, str, int, int, Sequence[str], dict[str, Any]]] = {
-    "methods": ("synthetic", "louvain", 3, EPOCHS, (*pace.METHODS, *VARIANTS), {}),
-    "crowd": ("synthetic", "metis", 70, 3, (*pace.METHODS, *VARIANTS), {}),
-    "float16": (
-        "synthetic",
-        "louvain",
-        3,
-        EPOCHS,
-        (*FEW, "fedpub"),
-        {"numbers": "float16", "layers": 3},
-    ),
-    "int8": ("synthetic", "louvain", 3, EPOCHS, FEW, {"numbers": "int8", "layers": 3}),
+    "methods": (*SMALL, EVERY, {}),
+    "crowd": ("synthetic", "metis", 70, 3, EVERY, {}),
+    "float16": (*SMALL, (*FEW, "fedpub"), {"numbers": "float16", "layers": 3}),
+    "int8": (*SMALL, FEW, {"numbers": "int8", "layers": 3}),
     "cora": ("cora", "louvain", 10, 100, DEFAULT, {}),
     "citeseer": ("citeseer", "metis", 10, 100, DEFAULT, {}),
     "pubmed": ("pubmed", "dirichlet", 10, 100, DEFAULT, {}),

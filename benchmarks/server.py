@@ -5,7 +5,6 @@ All as CPU time, which other work on the machine does not add to.
 
 import importlib
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
@@ -43,10 +42,16 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
     shared = mean(summed((carrier, {}) for carrier in carriers))
     update = torch.randn(federation.start["0.weight"].shape)
-    frames = {each: frames_of(each) for each in (federation, ridge)}
+    frames = {
+        each: [
+            wire.encode(upload(each, seed), each.digest, numbers=each.numbers)
+            for seed in range(DISTINCT)
+        ]
+        for each in (federation, ridge)
+    }
 
     def svd() -> float:
-        return spent(partial(torch.linalg.svd, full_matrices=False), update, turns=DISTINCT)
+        return spent(lambda: torch.linalg.svd(update, full_matrices=False), turns=DISTINCT)
 
     def turn(count: int) -> dict[str, float]:
         before = svd()
@@ -64,12 +69,6 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
         ratios = taken.svd_ms / taken.merge_ms
         spread = {"lowest": ratios.min(), "highest": ratios.max(), "peak_mb": peak()}
         yield {"clients": count, **taken.median(), "against_svd": ratios.median(), **spread}
-
-
-def frames_of(federation: Federation) -> list[bytes]:
-    messages = (upload(federation, seed) for seed in range(DISTINCT))
-    kind = federation.numbers
-    return [wire.encode(each, federation.digest, numbers=kind) for each in messages]
 
 
 def merged(frames: Sequence[bytes], count: int, federation: Federation) -> None:
