@@ -60,32 +60,27 @@ def alike(job: Job, count: int) -> Iterator[Message]:
         yield {**honest, "0.bias": honest["0.bias"] + 0.01 * noise}
 
 
-def measure(folder: Path, uploads: int) -> dict[str, Any]:
+def main(uploads: int = 10_000) -> Iterator[Point]:
     """So many uploads as files, the hostile ones with the code that each is to be refused by."""
-    names, inbox, bad = tuple(f"c{place:05}" for place in range(uploads)), folder / "inbox", {}
+    names, bad = tuple(f"c{place:05}" for place in range(uploads)), {}
     job = make_job(names)
     digest = job.federation.digest
-    inbox.mkdir(parents=True)
-    for place, (name, message) in enumerate(zip(names, alike(job, uploads), strict=True)):
-        content = wire.encode(message, digest)
-        if place % HOSTILE == HOSTILE - 1:
-            kinds = list(lies(message, digest).items())
-            bad[name], content = kinds[place // HOSTILE % len(kinds)]
-        (inbox / f"{name}.up").write_bytes(content)
-    out, journal = folder / "out", folder / "journal"
-    report, taken = cost(merge_files, job, [inbox], out=out, journal=journal)
-    served = {path.stem for path in out.glob("*.down")}
+    with TemporaryDirectory() as home:
+        inbox, out, journal = (Path(home, name) for name in ("inbox", "out", "journal"))
+        inbox.mkdir()
+        for place, (name, message) in enumerate(zip(names, alike(job, uploads), strict=True)):
+            content = wire.encode(message, digest)
+            if place % HOSTILE == HOSTILE - 1:
+                kinds = list(lies(message, digest).items())
+                bad[name], content = kinds[place // HOSTILE % len(kinds)]
+            (inbox / f"{name}.up").write_bytes(content)
+        report, taken = cost(merge_files, job, [inbox], out=out, journal=journal)
+        served = {path.stem for path in out.glob("*.down")}
     refused = {refusal.sender: refusal.code for refusal in report.refused}
     assert served == set(names) - set(bad), "a good client was not served"
     assert refused == bad, "a bad file was not named by its kind"
     counts = {"uploads": uploads, "served": len(served), "refused": Counter(refused.values())}
-    return counts | {"upload_bytes": report.bytes.upload_frame} | taken
-
-
-def main(uploads: int = 10_000) -> Iterator[Point]:
-    """So many uploads as files."""
-    with TemporaryDirectory() as folder:
-        yield measure(Path(folder), uploads)
+    yield counts | {"upload_bytes": report.bytes.upload_frame} | taken
 
 
 if __name__ == "__main__":

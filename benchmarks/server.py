@@ -96,9 +96,8 @@ def sealed(turns: int) -> Iterator[Point]:
         statistic = layouts.summable(agreed).statistic_of(upload(agreed, 0), agreed)
         numbers = in_ring(counted(statistic), agreed.clients)
         count = len(numbers.high)
-        frame = wire.framed(layouts.upload_layout(agreed), numbers.to_bytes(), agreed.digest)
-        returned = layouts.return_layout(agreed).size
-        sizes = {"numbers": count, "upload_bytes": len(frame), "return_bytes": returned}
+        sent, returned = layouts.upload_layout(agreed).size, layouts.return_layout(agreed).size
+        sizes = {"numbers": count, "upload_bytes": sent, "return_bytes": returned}
         for clients in COHORTS:
             seal, *_ = ephemeral_seals([f"{i:04}" for i in range(clients)], agreed.digest)
             seconds = spent(seal, numbers, turns=turns)

@@ -62,7 +62,6 @@ def strained_row(strain: str, dataset: str) -> list[str]:
 
 
 def main() -> None:
-    torch.set_num_threads(1)
     rows = [strained_row(strain, dataset) for strain, dataset in product(STRAINS, CITATION)]
     heads = ["Every site has", "Graph", "Local", *METHODS]
     print(Table.of("", heads, rows, names=2, words=0).markdown())
