@@ -168,6 +168,7 @@ def test_many_rows_leave_memory_and_come_back(monkeypatch: pytest.MonkeyPatch) -
     for number, rows in enumerate(batches):
         store.append(rows)
         assert cast(Any, store.file)._rolled == (number > 0)  # 480 bytes, then 1,440
+        assert torch.equal(next(iter(store)), batches[0])  # who reads in between changes nothing
     for _ in range(2):
         for before, after in zip(batches, store, strict=True):
             assert torch.equal(before, after)
@@ -199,6 +200,15 @@ def test_a_single_client_gets_nothing_new_and_stays_local() -> None:
     assert torch.equal(adoption.external, adoption.local)
     assert adoption.alpha == 0
     assert adoption.logits is adoption.local
+
+
+def test_alpha_is_the_externals_share_of_weights_that_need_not_sum_to_one() -> None:
+    (graph,) = clients(1)
+    (kept,), uploads = messages([graph])
+    one = adopt(graph, kept, merge(uploads, PACE)[0], PACE)
+    several = replace(one, externals=(one.local, one.local), weights=(1.0, 0.5, 1.5))
+    assert several.alpha == pytest.approx(2 / 3)
+    torch.testing.assert_close(several.logits, 3 * one.local)
 
 
 @pytest.mark.fault(21)
@@ -237,6 +247,18 @@ def test_federations_that_differ_in_anything_have_different_digests() -> None:
     slower = Federation(gcn, Slower())
     assert len({each.digest for each in (*different, slower)}) == len(different) + 1
     assert Federation(GCN((5, 4, 3)), Pace()).digest == different[0].digest
+
+
+def test_random_numbers_belong_to_one_seed_and_one_purpose() -> None:
+    """Two maps' public matrices must not be one, and everybody draws the same."""
+
+    def drawn(agreed: Federation, purpose: str) -> tuple[float, ...]:
+        return tuple(torch.rand(8, generator=agreed.random(purpose)).tolist())
+
+    other = federation(Pace(), seed=8)
+    each = [drawn(agreed, purpose) for agreed in (PACE, other) for purpose in ("hop 0", "hop 2")]
+    assert len(set(each)) == len(each)
+    assert drawn(federation(FedAvg(), epochs=1), "hop 0") == each[0]
 
 
 @pytest.mark.fault(21)
