@@ -1,6 +1,7 @@
 """What work will take is said before it begins, and what cannot fit is refused."""
 
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,11 +12,12 @@ from typer.testing import CliRunner
 
 import pace
 from pace.cli import app
+from pace.datasets.file import graph_sizes, write_graph
 from pace.errors import SettingError
 from pace.graph import Graph
 from pace.protocol import Federation
 from pace.runtimes import forecast
-from pace.runtimes.forecast import forecast_fit, forecast_run, in_memory
+from pace.runtimes.forecast import Forecast, forecast_fit, forecast_run, in_memory
 from tests.sites import job, write_sites
 
 MADE = pace.load("synthetic:nodes=300,features=40,communities=6,classes=4")
@@ -34,6 +36,21 @@ def test_memory_and_time_grow_with_nodes_and_edges() -> None:
         assert larger.memory - rest == pytest.approx(10 * (smaller.memory - rest))
     full, half = (in_memory(10**6, 10**7, 128, federation("pace", epochs)) for epochs in (100, 50))
     assert full.seconds == pytest.approx(2 * half.seconds)
+
+
+def test_time_is_told_in_minutes_where_it_is_long_and_adds_up_over_seeds_and_trainings() -> None:
+    assert "about 89 s of one core" in str(Forecast(4e9, 89.0))
+    assert "about 10 min of one core" in str(Forecast(4e9, 600.0))
+    agreed = [federation("pace", epochs) for epochs in (100, 300)]
+    once = forecast_run(MADE.graph, agreed[:1], 1).seconds
+    assert forecast_run(MADE.graph, agreed, 5).seconds == pytest.approx(5 * (1 + 3) * once)
+
+
+def test_edges_that_a_file_holds_one_way_are_counted_both_ways(tmp_path: Path) -> None:
+    one_way = MADE.graph.edges[:, MADE.graph.edges[0] < MADE.graph.edges[1]]
+    write_graph(tmp_path / "mine.graph", replace(MADE, directed=one_way))
+    nodes, entries, features = graph_sizes(tmp_path / "mine.graph")
+    assert (nodes, entries, features) == (300, MADE.graph.edges.shape[1], 40)
 
 
 def test_features_hidden_activations_and_edges_fit_in_what_is_forecast() -> None:
