@@ -98,6 +98,19 @@ def test_a_stricter_level_admits_less() -> None:
     assert admitted_at[1.0] > admitted_at[0.2] > admitted_at[0.01]
 
 
+def test_the_guard_tries_weights_of_the_same_ridge_as_the_mixture() -> None:
+    differ = False
+    for seed in range(20):
+        random = torch.Generator().manual_seed(seed)
+        labels = torch.randint(3, (40,), generator=random)
+        sets = [torch.randn(40, 3, generator=random) for _ in range(3)]
+        found = {ridge: mcnemar_p_value(*held_out(sets, labels, ridge)) for ridge in (0.0, 500.0)}
+        for ridge, chance in found.items():
+            assert admitted(sets, labels, ridge, CHANCE) == (chance <= CHANCE)
+        differ |= (found[0.0] <= CHANCE) != (found[500.0] <= CHANCE)
+    assert differ
+
+
 def test_too_few_nodes_are_no_evidence() -> None:
     sets, labels = pair(0.8)
     few = [each[:4] for each in sets]

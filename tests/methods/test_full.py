@@ -9,7 +9,7 @@ from torch import Tensor
 from pace import GCN, Federation
 from pace.gates import no_worse_than_local
 from pace.graph import Graph
-from pace.methods import FullSums, PaceFull
+from pace.methods import FullSums, Pace, PaceFull
 from pace.methods.beyond.ridge import fitted_rows
 from pace.models import MODELS, refitted, sized
 from pace.models.refitted import (
@@ -21,6 +21,7 @@ from pace.models.refitted import (
     regrouped,
     trained_fits,
 )
+from pace.protocol.layouts import upload_layout
 from pace.protocol.steps import Adoption, adopt, fit, merge, share
 from pace.protocol.uploads import Messages
 from pace.training.train import train, train_cohort
@@ -233,6 +234,20 @@ def test_of_very_many_validation_nodes_those_of_every_part_of_the_table_are_held
     held_out = regrouped(graph).val
     assert int(held_out.sum()) == 40
     assert labels[held_out].unique().tolist() == list(range(CLASSES))
+
+
+@pytest.mark.parametrize("features", [1, 40, 300, 1433])
+def test_an_upload_has_no_more_rows_than_columns_and_at_most_twice_paces_bytes(
+    features: int,
+) -> None:
+    """Of few features PACE's upload has little more than its frame: there it may be more."""
+    pace, ours = (
+        upload_layout(Federation(GCN((features, 64, 7)), method)) for method in (Pace(), PaceFull())
+    )
+    rows = [shape for name, shape in ours.items() if name.endswith("/rows")]
+    assert rows
+    assert all(count <= columns for count, columns in rows)
+    assert features < 300 or ours.size <= 2 * pace.size
 
 
 @pytest.mark.parametrize("kind", MODELS)
