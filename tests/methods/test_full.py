@@ -49,11 +49,14 @@ def played(graphs: list[Graph], method: PaceFull | FullSums) -> list[Adoption]:
     ]
 
 
-@pytest.mark.parametrize("name", ["hop0", "hop2", "neighbourhood"])
+@pytest.mark.parametrize("name", ["hop0", "hop2", "neighbourhood", "labels"])
 def test_training_and_validation_rows_apart_give_the_ridge_on_both_pooled(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By least squares on the stacked rows of all clients: rows of √λ below make it a ridge."""
+    """By least squares on the stacked rows of all clients: rows of √λ below make it a ridge.
+
+    Known labels are other rows in each fit: those of both are sent for themselves.
+    """
     graphs, method = clients(3), FullSums()
     agreed = federation(method)
     uploads = [method.share({}, graph, agreed) for graph in graphs]

@@ -102,6 +102,21 @@ def test_nothing_depends_on_which_nodes_are_held_out_for_the_test(method: Method
             assert torch.equal(mine, theirs)
 
 
+def test_an_average_weighs_clients_by_all_their_nodes() -> None:
+    """As in OpenFGL, however few of them are for training."""
+    graphs, agreed = clients(), federation(make("fedavg"))
+    graphs[0] = graphs[0].induced(torch.arange(40))
+    graphs[1] = replace(graphs[1], train=graphs[1].train & (torch.arange(90) < 30))
+    fitted = [steps.fit(graph, agreed) for graph in graphs]
+    returned = steps.merge([upload for _, upload in fitted], agreed)[0]
+    (external,) = steps.adopt(graphs[0], fitted[0][0], returned, agreed).model.externals
+    for name, value in external.params.items():
+        expected = sum(
+            graph.nodes * kept.local[name] for graph, (kept, _) in zip(graphs, fitted, strict=True)
+        )
+        torch.testing.assert_close(value, expected / 220)
+
+
 @pytest.mark.parametrize("method", EVERY.values(), ids=EVERY.keys())
 def test_a_client_without_training_nodes_or_edges_takes_part(method: Method) -> None:
     whole = clients(2)
