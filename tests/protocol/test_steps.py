@@ -174,6 +174,18 @@ def test_many_rows_leave_memory_and_come_back(monkeypatch: pytest.MonkeyPatch) -
             assert torch.equal(before, after)
 
 
+@pytest.mark.parametrize("clients", [3, 7, 10])
+def test_each_upload_is_left_out_with_one_group(clients: int) -> None:
+    every = uploads.Messages([{"client": torch.tensor([client])} for client in range(clients)])
+    left_out = Counter[int]()
+    for group in range(3):
+        rest = uploads.Without(every, group, 3)
+        present = [int(upload["client"]) for upload in rest]
+        assert len(rest) == len(present) > 0
+        left_out.update(set(range(clients)) - set(present))
+    assert left_out == Counter(range(clients))
+
+
 @pytest.mark.parametrize("place", [0, 2])
 def test_a_bad_upload_among_good_ones_is_refused_as_it_is_alone(place: int) -> None:
     """By its size, its checksum, its federation, its numbers."""
