@@ -29,20 +29,20 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_225,
-    "datasets": 1_352,
+    "cli": 2_174,
+    "datasets": 1_339,
     "export": 134,
-    "gates": 460,
-    "io": 1_158,
-    "jobs": 1_868,
-    "merging": 945,
-    "methods": 1_115,
-    "models": 2_250,
-    "protocol": 1_708,
-    "reports": 1_113,
-    "runtimes": 3_228,
-    "tables": 2_926,
-    "training": 717,
+    "gates": 452,
+    "io": 1_122,
+    "jobs": 1_844,
+    "merging": 921,
+    "methods": 1_091,
+    "models": 2_239,
+    "protocol": 1_682,
+    "reports": 1_054,
+    "runtimes": 3_208,
+    "tables": 2_874,
+    "training": 703,
 }
 
 # A heavy or optional library, and the only files that may import it.

@@ -4,6 +4,7 @@ import json
 import re
 import statistics
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -64,8 +65,9 @@ def unversioned(settings: str) -> str:
 
 
 def test_every_committed_cell_belongs_to_a_part() -> None:
-    needed = {cell for part in PARTS.values() for cell in part.cells(SEEDS)}
-    assert store().rows.keys() <= needed
+    # `--draws` computes more draws of what takes long than a part asks for.
+    parts = [replace(part, thrifty=False) for part in PARTS.values()]
+    assert store().rows.keys() <= {cell for part in parts for cell in part.cells(SEEDS)}
 
 
 def test_no_file_of_results_is_large() -> None:

@@ -444,7 +444,7 @@ def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
     write_columns(tmp_path / "book.toml", book)
     said = plain_record(inspect(tmp_path / "columns.toml"))
     assert said["kind"] == "a site's proposal of columns"
-    assert said["columns"] == {column.name: column.kind for column in found.columns}
+    assert said["details"]["columns"] == {column.name: column.kind for column in found.columns}
     made = Job("a", GCN((len(book.features), 4, 2)), classes=book.classes, features=book.features,
                codebook=book)  # fmt: skip
     said = plain_record(inspect(tmp_path / "book.toml", made))

@@ -208,7 +208,9 @@ def data_root(given: str | Path | None = None) -> Path:
         return cache_folder()
     root = Path(chosen).expanduser()
     if not root.is_dir():
-        raise SettingError(f"PACE_DATA is {root}, not a folder: name that of the benchmarks")
+        raise SettingError(
+            f"the data root is {root}, not a folder: name the benchmarks by --data-root or PACE_DATA"
+        )
     return root
 
 
