@@ -187,6 +187,15 @@ def test_a_missing_word_is_marked_and_no_other_word(tmp_path: Path) -> None:
         encoded(indicator=True)
 
 
+def test_a_number_that_means_missing_is_filled_however_it_is_written(tmp_path: Path) -> None:
+    columns = patients()
+    columns["age"][:4] = ["-999", "-999.0", "60", ""]
+    age = Column("age", "number", fill=50, indicator=True)
+    book = Codebook("kind", ("x", "y"), "case", ("", "-999"), columns=(age,))
+    made = imported(tmp_path, columns, book)
+    assert made.dataset.graph.x[:4].tolist() == [[50, 1], [50, 1], [60, 0], [50, 1]]
+
+
 def test_words_for_missing_values_are_so_in_any_case(tmp_path: Path) -> None:
     columns = patients()
     columns["ward"][0], columns["age"][0], columns["kind"][0] = "K. a.", "K. A.", "k. a."

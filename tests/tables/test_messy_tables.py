@@ -196,8 +196,19 @@ def test_days_have_hours_and_go_back(tmp_path: Path) -> None:
     assert parse_dates(["2000-01-02 06:45:36"]) == pytest.approx(
         [1 + (6 + 45 / 60 + 36 / 3600) / 24]
     )
+    abroad = ["2000-01-02 12:00+05:30", "2000-01-02 12:00-03:30"]  # in UTC 06:30 and 15:30
+    assert parse_dates(abroad) == pytest.approx([1 + 6.5 / 24, 1 + 15.5 / 24])
     assert show_day(parse_dates(["2024-02-29"])[0] or 0) == "2024-02-29"
     assert show_day(1e300) == "1e+300 days"
+
+
+def test_edges_keep_their_weights_where_others_are_dropped(tmp_path: Path) -> None:
+    nodes = "id,f,kind\na,1,x\nb,0,y\nc,1,x\n"
+    edges = "source,target,w\nz,a,9\na,b,2\nb,c,5\n"
+    graph = imported(tmp_path, nodes, edges, strangers="drop", weight="w").dataset.graph
+    assert graph.weights is not None
+    found = zip(*graph.edges.tolist(), graph.weights.tolist(), strict=True)
+    assert set(found) == {(0, 1, 2.0), (1, 0, 2.0), (1, 2, 5.0), (2, 1, 5.0)}
 
 
 def test_features_that_are_not_scaled_are_told_of(tmp_path: Path) -> None:
