@@ -29,7 +29,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_174,
+    "cli": 2_192,
     "datasets": 1_339,
     "export": 134,
     "gates": 452,

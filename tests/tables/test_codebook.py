@@ -383,8 +383,12 @@ def test_the_commands(tmp_path: Path, pace: Preloaded) -> None:
     assert "6 columns" not in done.out
     assert "5 columns become 8 features" not in done.err
     assert done.code == 0, done.err
-    done = pace("show", "study.pace", cwd=tmp_path)
-    assert "8 from 4 columns" in done.out
+    for command in (
+        ["show", "study.pace"],
+        ["codebook", "show", "study.pace"],
+        ["codebook", "show", "book.toml"],
+    ):
+        assert "8 from 4 columns" in pace(*command, cwd=tmp_path).out
     graphs = []
     for name in ("nord", "süd"):
         asked = ("graph", "import", "--job", "study.pace", "--nodes", f"{name}.csv", "--edges",

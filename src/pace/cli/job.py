@@ -154,6 +154,9 @@ def merge(
     job_file: given.Job_file,
     out: Annotated[Path, option("The folder for returns and the report.", "FOLDER")],
     uploads: Annotated[list[Path] | None, UPLOADS] = None,
+    journal: Annotated[
+        Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
+    ] = None,
     key: Annotated[Path | None, option("The server's private key (default: JOB.key).")] = None,
     add: given.Added = None,
     remove: given.Removed = None,
@@ -181,7 +184,7 @@ def merge(
     beside = job_file.with_suffix(".key")  # where `pace new` makes it
     key = key or (beside if job.signed and beside.exists() else None)
     changes = edition_changes(add, remove, withdrawal)
-    folder = job_file.with_suffix(".journal")
+    folder = journal or job_file.with_suffix(".journal")
     with console.progress(None, "Checking") as bar:
         report = pace.files.merge_files(
             job, paths, journal=folder, out=out, key=key, changes=changes, progress=bar

@@ -214,6 +214,21 @@ def show_codebook(book: pace.tables.Codebook, notes: Sequence[str] = ()) -> None
     to.print(*(f"Note: {note}" for note in notes), DISCLOSED)
 
 
+@codebook.command("show")
+def show_book(
+    file: Annotated[Path, argument("A codebook, or a job that has one.")],
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Show a codebook, checked: which columns become which features.
+
+    pace codebook show codebook.toml
+    """
+    book = load_book(file, pace.tables.Codebook)
+    facts = plain_record(book) | {"features": list(book.features)}
+    console.answer(facts, lambda: show_codebook(book), as_json=as_json)
+
+
 @graph.command("import")
 def import_(
     nodes: Annotated[Path, option("Table of nodes: .csv or .parquet.")],

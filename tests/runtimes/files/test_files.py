@@ -380,9 +380,9 @@ def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
     monkeypatch.setattr(
         os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode)
     )
-    again = shutil.copy(root / "server" / "job.pace", root / "new.pace")  # with a new journal
-    words: list[str | Path] = ["server", "merge", again, *sorted(inbox.iterdir())]
-    words += ["--out", root / "new.outbox", "--json"]
+    job = root / "server" / "job.pace"
+    words: list[str | Path] = ["server", "merge", job, *sorted(inbox.iterdir())]
+    words += ["--journal", root / "new.journal", "--out", root / "new.outbox", "--json"]
     done = CliRunner().invoke(app, [str(word) for word in words])
     found = json.loads(done.stdout)
     assert [each["name"] for each in found["took_part"]] == sorted(NAMES)
