@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pace.datasets import Dataset, Names, file, load
@@ -94,6 +95,20 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
         file.read_graph(tmp_path / "other.graph")
     with pytest.raises(GraphError, match="pace graph import"):
         load(str(tmp_path / "nowhere.graph"))
+
+
+@pytest.mark.parametrize("index", [-1, 400])
+def test_a_feature_that_the_file_has_not_is_written_nowhere(tmp_path: Path, index: int) -> None:
+    """One beyond the last would lie in the next node's row."""
+    path = tmp_path / "a.graph"
+    file.write_graph(path, dataset(features=400))
+    with safe_open(path, framework="pt") as opened:
+        names = opened.keys()
+        about, tensors = opened.metadata(), {name: opened.get_tensor(name) for name in names}
+    tensors["x.indices"][0] = index
+    save_file(tensors, path, about)
+    with pytest.raises(GraphError, match=r"a\.graph is not a \.graph file"):
+        file.read_graph(path)
 
 
 def test_a_file_is_a_dataset_by_its_path(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.partition import (
     PARTITIONS,
+    by_dirichlet,
     by_louvain,
     cut,
     describe_clients,
@@ -142,6 +143,26 @@ def test_louvain_sees_directions_and_client_graphs_do_not() -> None:
 
 def test_long_communities_are_cut_again_at_the_end_of_the_list() -> None:
     assert cut([[0, 1, 2, 3, 4], [5]], 2) == [[0, 1], [5], [2, 3], [4]]
+
+
+class Dealt:
+    """A stream that shuffles nothing and gives the shares it was told."""
+
+    def __init__(self, *shares: list[float]) -> None:
+        self.shares = iter(shares)
+
+    def shuffle(self, members: object) -> None: ...
+
+    def dirichlet(self, alphas: object) -> Any:
+        return np.array(next(self.shares))
+
+
+def test_a_client_with_its_even_share_takes_no_further_class() -> None:
+    labels, none = torch.arange(2).repeat_interleave(10), torch.zeros(2, 0).long()
+    whole = Dataset("two", Graph.build(torch.ones(20, 1), none, labels), 2)
+    dealt: Any = Dealt([1.0, 0.0], [0.5, 0.5])
+    first, second = by_dirichlet(whole, 2, dealt)
+    assert (list(first), list(second)) == ([*range(10)], [*range(10, 20)])
 
 
 def test_a_client_is_filled_until_the_next_group_would_overflow_it() -> None:

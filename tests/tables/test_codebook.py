@@ -187,6 +187,17 @@ def test_a_missing_word_is_marked_and_no_other_word(tmp_path: Path) -> None:
         encoded(indicator=True)
 
 
+@pytest.mark.parametrize(("known", "warned"), [(("a", "b"), True), (("a", "c"), False)])
+def test_a_table_with_mostly_other_words_is_warned_of(
+    tmp_path: Path, known: tuple[str, ...], warned: bool
+) -> None:
+    ward = Column("ward", "category", known, other=True)
+    book = Codebook("kind", ("x", "y"), "case", columns=(ward,))
+    made = imported(tmp_path, patients(wards="cd" if warned else "cda"), book)
+    said = "hold words that are not in the codebook (a, b): written otherwise here?"
+    assert any(said in warning for warning in made.warnings) == warned
+
+
 def test_a_number_that_means_missing_is_filled_however_it_is_written(tmp_path: Path) -> None:
     columns = patients()
     columns["age"][:4] = ["-999", "-999.0", "60", ""]
