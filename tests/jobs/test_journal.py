@@ -15,6 +15,7 @@ from pace.errors import (
     TooFewError,
 )
 from pace.io import atomic
+from pace.jobs import signatures
 from pace.jobs.admission import Admitted, admit
 from pace.jobs.journal import Journal
 from pace.protocol import steps
@@ -146,6 +147,27 @@ def test_an_upload_that_rots_before_the_job_is_closed_is_set_aside(
 
 
 @pytest.mark.fault(39)
+def test_a_signed_upload_in_anothers_place_is_set_aside(tmp_path: Path) -> None:
+    """It is sound and its sender's own, and would count twice."""
+    keys = {
+        name: signatures.new_keys(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+        for name in (*NAMES, signatures.SERVER)
+    }
+    made = job(keys=keys, minimum=2)
+    book = Journal.open(tmp_path / "journal", made)
+    for name, graph in zip(NAMES[:2], clients(2), strict=True):
+        key = signatures.load_key(tmp_path / f"{name}.key")
+        frame = steps.fit(graph, made.federation)[1]
+        signed = signatures.sign(frame, key, kind=signatures.UPLOAD, job=made.digest, name=name)
+        book.accept(admit(signed, name, made))
+    one, other = (tmp_path / "journal" / "uploads" / f"{name}.up" for name in NAMES[:2])
+    other.write_bytes(one.read_bytes())
+    again = Journal.open(tmp_path / "journal", made)
+    with pytest.raises(SetAsideError, match=f"of {NAMES[1]} the accepted upload was damaged"):
+        again.close()
+    assert again.accepted() == [NAMES[0]]
+
+
 def test_without_the_good_file_the_next_run_goes_on_with_those_who_are_here(tmp_path: Path) -> None:
     for upload in uploads().values():
         Journal.open(tmp_path, JOB).accept(upload)
