@@ -15,6 +15,7 @@ from sklearn.model_selection import cross_val_score
 from pace.datasets import Dataset, divide
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import FileError, PolicyError
+from pace.graph import Graph
 from pace.jobs import read_job, write_job
 from pace.methods import METHODS, Pace, RidgeSums, make
 from pace.models import GCN
@@ -119,6 +120,16 @@ def test_sums_by_class_tell_no_more_than_the_report_says(method: str) -> None:
 
 
 @pytest.mark.fault(38)
+def test_a_feature_of_one_to_four_training_nodes_is_rare() -> None:
+    counts = torch.tensor([0, 1, 4, 5, 6])
+    x = (torch.arange(6)[:, None] < counts).float()
+    labels, trained = torch.zeros(6).long(), torch.ones(6).bool()
+    graph = Graph.build(x, torch.zeros(2, 0).long(), labels, train=trained)
+    agreed = Federation(GCN((5, 4, 2)), Pace())
+    risk = attacks.attack(Reading(words=counts.double()), graph, agreed)
+    assert (risk.absent, risk.rare) == (1, 2)
+
+
 def test_a_node_alone_in_its_class_is_said_to_be_read_whole() -> None:
     (graph,), agreed = clients(1), federation(RidgeSums())
     label = int(graph.training_labels[0])
