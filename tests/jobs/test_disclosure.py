@@ -30,7 +30,10 @@ def test_a_class_of_fewer_than_five_training_nodes_is_named() -> None:
     told = " ".join(disclosure(message, agreed, graph=few, classes=names).sentences)
     assert f"of class {', '.join(names[each] for each in expected)}:" in told
     many = rebuilt(graph, y=torch.zeros_like(graph.y))
-    assert "Fewer than" not in " ".join(disclosure(message, agreed, graph=many).sentences)
+    for count in (4, 5):
+        train = graph.train & (graph.train.cumsum(0) <= count)
+        told = " ".join(disclosure(message, agreed, graph=rebuilt(many, train=train)).sentences)
+        assert ("Fewer than" in told) == (count < 5)
 
 
 @pytest.mark.fault(38)
