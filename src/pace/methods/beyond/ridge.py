@@ -437,7 +437,8 @@ class PaceFull(PaceRidge):
     """Ridge regressions on every label, against the paper's rule for validation labels, from a few rows.
 
     Upload: rows of training and of validation nodes apart, by four maps, in int8: at most twice PACE's
-    bytes. They are mixed with a refitted Local. The paper's rule: validation labels may only weigh.
+    bytes from some 300 features on. They are mixed with a refitted Local. The paper's rule: validation
+    labels may only weigh.
     """
 
     version: ClassVar[int] = 3  # no client moves a row far; with very many labels, trained once
