@@ -30,7 +30,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
     "cli": 2_192,
-    "datasets": 1_339,
+    "datasets": 1_345,
     "export": 134,
     "gates": 452,
     "io": 1_122,

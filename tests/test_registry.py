@@ -83,6 +83,18 @@ def dealt(dataset, clients: int, step: int = 1):
 
 def wrong() -> int:
     return 3
+
+
+def seeded(graph, clients: int, seed):
+    return [range(graph.nodes)] * clients
+
+
+def shared(dataset, clients: int):
+    return [range(dataset.graph.nodes)] * clients
+
+
+def numbered(dataset, clients: int):
+    return torch.arange(dataset.graph.nodes) % clients
 '''
 KINDS = {"method": METHODS, "model": MODELS, "dataset": DATASETS, "partition": PARTITIONS}
 OWN = {"method": "Halved", "model": "Wide", "dataset": "ring", "partition": "dealt"}
@@ -156,6 +168,21 @@ def test_a_dataset_and_a_partition_from_a_folder(name_of: dict[str, str]) -> Non
     assert list(held[0]) == [node for node in range(30) if node // 3 % 2 == 0]
     with pytest.raises(SettingError, match="step is 'x', expected a whole number"):
         divide(dataset, f"{name_of['partition']}:step=x", 2)
+
+
+def test_a_partition_whose_parameters_nobody_gives_says_which_there_are(folder: Path) -> None:
+    plugins.allow("own_ones:seeded")
+    with pytest.raises(SettingError, match=r"parameter 'graph'.*: dataset, clients, random"):
+        divide(load("synthetic:nodes=60"), "own_ones:seeded", 2)
+
+
+@pytest.mark.parametrize("name", ["shared", "numbered"])
+def test_a_partition_that_gives_a_node_twice_or_no_lists_is_refused(
+    folder: Path, name: str
+) -> None:
+    plugins.allow(f"own_ones:{name}")
+    with pytest.raises(SettingError, match="every node to exactly one client"):
+        divide(load("synthetic:nodes=60"), f"own_ones:{name}", 2)
 
 
 def test_what_makes_no_dataset_is_refused(folder: Path) -> None:

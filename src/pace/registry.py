@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from functools import cached_property, partial
 from importlib import import_module, metadata
 from typing import Any, NamedTuple, TypeVar
@@ -139,8 +139,14 @@ class Registry(Mapping[str, Any]):
         """The listed name of `name:key=value,…`, and the values of its settings and of `more`."""
         name, given = split_settings(text)
         listed = self.listed(name)
-        given = {**given, **(more or {})}
-        return listed, records.typed(listed, self.settings(listed), given)
+        given, settings = {**given, **(more or {})}, self.settings(listed)
+        for key, setting in settings.items():
+            if setting.default is MISSING and not setting.expected and self.common:
+                raise SettingError(
+                    f"{listed} has the parameter {key!r}, which is neither a setting with a type nor "
+                    f"one that every {self.kind} can have: {', '.join(self.common)}"
+                )
+        return listed, records.typed(listed, settings, given)
 
     def expand(self, text: str) -> tuple[str, ...]:
         """A group's members, or one name; its settings in the one spelling they have."""

@@ -114,9 +114,15 @@ def divide(
     random = generator(data_seed)
     deal = PARTITIONS.prepare(partition, dataset=dataset, clients=clients, random=random)
     held = list(deal())
-    if empty := [client for client, nodes in enumerate(held) if not len(nodes)]:
+    arrays = list(map(np.asarray, held))
+    if empty := [client for client, nodes in enumerate(arrays) if not nodes.size]:
         raise SettingError(
             f"{partition} left clients {empty} without nodes: ask for fewer than {clients} clients"
+        )
+    if not np.array_equal(np.sort(np.hstack(arrays)), np.arange(dataset.graph.nodes)):
+        raise SettingError(
+            f"{partition} does not give every node to exactly one client: for each client it gives "
+            f"the numbers of its nodes, together 0 to {dataset.graph.nodes - 1}"
         )
     if dataset.has_split:
         graphs = induced(dataset.graph, held)
