@@ -200,15 +200,16 @@ def a_second_job(here: Hospitals) -> None:
     for place in (here.work, *(here.work / "kits" / name / "jobs" for name in FIRST)):
         write_job(place / "next.pace", made)  # zenith has not agreed
     words = ("--job", str(here.work / "next.pace"), "--deadline", "20")
-    process = here.run(*words)
-    out, err = process.communicate()
-    while process.returncode != 0 and not json.loads(out)["report"]["merged"]:  # a slow machine
+    codes = set()
+    for _ in range(4):  # on a slow machine uploads or confirmations come too late: it is run again
         process = here.run(*words)
         out, err = process.communicate()
+        codes |= {one["code"] for one in json.loads(out)["report"]["contacts"]}
+        if process.returncode == 0:
+            break
     assert process.returncode == 0, (out.decode(), err.decode())
-    report = here.told(out)
-    assert [one["name"] for one in report["took_part"]] == list(FIRST)
-    assert "other-job" in {one["code"] for one in report["contacts"]}
+    assert [one["name"] for one in here.told(out)["took_part"]] == list(FIRST)
+    assert "other-job" in codes
     assert "if this site agrees to it" in here.log("zenith")
     for name in FIRST:
         assert (here.state(name, made) / "model" / "README.md").exists()
