@@ -152,8 +152,9 @@ def test_a_job_is_made_with_settings_by_a_command(pace: Preloaded, tmp_path: Pat
     assert "rate 0.02, weight decay 0.0" in again.out
     ranked = pace("new", "r.pace", *words, "--method", "pace:rank=2", "--json", cwd=tmp_path)
     assert ranked.json["method"] == {"name": "pace", "rank": 2}
-    done = pace("new", "x.pace", *words, "--method", "all", cwd=tmp_path)
-    assert (done.code, "a group of methods" in done.err) == (2, True)
+    for group in ("all", "ALL"):
+        done = pace("new", "x.pace", *words, "--method", group, cwd=tmp_path)
+        assert (done.code, "a group of methods" in done.err) == (2, True)
 
 
 def test_files_go_through_every_step_where_it_is_allowed(

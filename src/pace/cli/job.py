@@ -331,7 +331,7 @@ def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> pa
 def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:
     """The method by the name with which every site finds it, and its settings."""
     name, words = split_settings(text)
-    if name in METHODS.groups:
+    if name.lower() in METHODS.groups:
         raise SettingError(f"--method is {name!r}, a group of methods: name one of them")
     (listed,) = METHODS.expand(METHODS.allow(name))
     name = METHODS.code(listed) or listed
