@@ -86,7 +86,7 @@ class Outcome:
             pairs = tables.part_tables(part, numbers, tables.show_beside)
             yield f"{part.name}.md", tables.markdown(ours)
             yield f"{part.name}-beside-paper.md", tables.markdown(pairs)
-            yield f"{part.name}.csv", tables.tidy(numbers).to_csv(index=False)
+            yield f"{part.name}.csv", numbers.drop(columns="borrowed").to_csv(index=False)
             if part.name == "fairness":
                 yield "fairness-summary.md", tables.markdown([tables.fairness_summary(numbers)])
         if self.numbers:

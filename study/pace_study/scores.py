@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 from typing import Any
@@ -20,8 +20,8 @@ Array = np.ndarray[Any, Any]
 SCORES = ("accuracy", "weighted_f1", "macro_f1")
 DENSE = 0  # the rank of dense messages in the table, which has no missing numbers
 SETTING = ["dataset", "partition", "clients"]
-COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "over_local", "upload", "returned"]
-COLUMNS += ["ece", "seconds"]
+COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "ece"]
+COLUMNS += ["upload", "returned", "seconds"]
 COLUMNS += ["alphas", "gains", "hits", "nodes"]  # arrays, one number a receiver
 TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
 LEVEL = 0.95
@@ -30,16 +30,15 @@ MAJORITY = 0.6  # of the trials: three of five seeds, six of ten draws
 
 def score_cells(store: Store) -> pd.DataFrame:
     """All cells of a store; `gains` are receivers' accuracies less their Local's, in points."""
-    rows = [line for row in store.rows.values() for line in _lines(row)]
+    rows = [line for row in store.rows.values() for line in _readings(row)]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
-    clients = len(row["alphas"])
-    counts = {reading: confusions(row[reading], clients) for reading in READINGS}
+def _readings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a stored cell's row says of each reading."""
     alphas = np.array(row["alphas"])
-    local = accuracies(counts["local"])
-    pooled = {reading: score(counts[reading].sum(0)) for reading in READINGS}
+    counts = {reading: confusions(row[reading], len(alphas)) for reading in READINGS}
+    local, nodes = accuracies(counts["local"]), counts["local"].sum((1, 2))
     shared = {name: row[name] for name in KEY} | {
         "rank": row["rank"] or DENSE,
         "mean_alpha": alphas.mean(),
@@ -50,24 +49,20 @@ def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
         "returned": sum(row["returned"]),
         "seconds": sum(row[step] or 0.0 for step in STEPS),
         "alphas": alphas,
+        "nodes": nodes,
     }
-    errors = dict(zip(READINGS, row["ece"] or (), strict=False))
-    areas = dict(zip(READINGS, row["roc_auc"] or (), strict=False))
-    nodes = counts["local"].sum((1, 2)).tolist()
-    return [
-        shared
-        | pooled[reading]
-        | {
+    errors = row["ece"] or [np.nan] * len(READINGS)
+    for index, (reading, confusion) in enumerate(counts.items()):
+        areas = row["roc_auc"] and row["roc_auc"][index]
+        yield {
+            **shared,
+            **score(confusion.sum(0)),
             "reading": reading,
-            "roc_auc": 100 * (mean_auc(areas[reading], nodes) or 0.0) if areas else np.nan,
-            "over_local": pooled[reading]["accuracy"] - pooled["local"]["accuracy"],
-            "gains": 100 * (accuracies(counts[reading]) - local),
-            "ece": errors.get(reading, np.nan),
-            "nodes": counts["local"].sum((1, 2)),
-            "hits": np.trace(counts[reading], axis1=-2, axis2=-1),
+            "roc_auc": 100 * (mean_auc(areas, nodes.tolist()) or 0.0) if areas else np.nan,
+            "gains": 100 * (accuracies(confusion) - local),
+            "ece": errors[index],
+            "hits": np.trace(confusion, axis1=-2, axis2=-1),
         }
-        for reading in READINGS
-    ]
 
 
 def accuracies(counts: Array) -> Array:
@@ -96,11 +91,17 @@ def of_rows(scores: pd.DataFrame, rows: Iterable[Row]) -> pd.DataFrame:
 
 
 def of_part(
-    scores: pd.DataFrame, part: Part, seeds: Sequence[int], rows: Iterable[Row] | None = None
+    scores: pd.DataFrame,
+    part: Part,
+    seeds: Sequence[int],
+    rows: Iterable[Row] | None = None,
+    *,
+    fewest: int | None = None,
 ) -> pd.DataFrame:
     """What a part shows: only rows, on a dataset and number of clients, of which all seeds are there.
 
-    By draw and seed, then in the order of the part's datasets and clients.
+    On every draw, or with `fewest` on the draws that are whole, where they are so many. By draw and
+    seed, then in the order of the part's datasets and clients.
     """
     wanted = part.seeds(seeds)
     here = scores[
@@ -111,10 +112,11 @@ def of_part(
         & scores.data_seed.isin(part.data_seeds)
         & scores.seed.isin(wanted)
     ]
-    found = of_rows(here, part.rows if rows is None else rows)
-    whole = found.groupby([*SETTING, "model", "label"]).seed.transform("size")
-    found = found[whole == len(wanted) * len(part.data_seeds)]
-    order = {name: place for place, name in enumerate([*part.datasets, *wanted])}
+    found, place = of_rows(here, part.rows if rows is None else rows), [*SETTING, "model", "label"]
+    found = found[found.groupby([*place, "data_seed"]).seed.transform("size") == len(wanted)]
+    draws = found.groupby(place).data_seed.transform("nunique")
+    found = found[draws >= (fewest or len(part.data_seeds))]
+    order = {name: index for index, name in enumerate([*part.datasets, *wanted])}
     return found.sort_values(
         ["data_seed", "seed", "dataset", "clients"],
         key=lambda column: column.map(order) if column.name in ("dataset", "seed") else column,

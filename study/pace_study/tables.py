@@ -16,18 +16,15 @@ import pandas as pd
 from pace.io import atomic
 from pace.protocol import SEEDS
 from pace.reports import Column, Table, Value
-from pace_study.scores import SCORES, Draws, Harm, of_part, of_rows, student_t
+from pace_study.scores import SCORES, Draws, Harm, of_part, student_t
 from pace_study.study import (
     CITATION,
-    DRAWS,
     NAMES,
     OWN,
     PARTS,
-    REDRAW_SEEDS,
     SHARES,
     UNPUBLISHED,
     Part,
-    in_order,
 )
 
 TITLES = {
@@ -107,18 +104,14 @@ def measured(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataF
 
 
 def known_draws(scores: pd.DataFrame, seeds: Sequence[int]) -> dict[Key, Draws]:
-    """Every score that `pace reproduce masks` has measured, as far as it has."""
-    chosen = in_order(seeds)[:REDRAW_SEEDS]
-    here = scores[scores.data_seed.isin(DRAWS) & scores.seed.isin(chosen) & (scores.model == "gcn")]
+    """Every score that `pace reproduce masks` has measured on at least two draws."""
     known: dict[Key, Draws] = {}
     metrics = [*SCORES, *SHARES[:2]]
     for part in (PARTS[name] for name in OWN if name.startswith("masks")):
-        setting = (here.partition == part.partition) & (here.clients == part.clients[0])
-        found = of_rows(here[setting & here.dataset.isin(part.datasets)], part.rows)
-        groups = found.groupby(["dataset", "label", "data_seed"])
-        means = groups[metrics].mean()[groups.size() == len(chosen)]
+        found = of_part(scores, part, seeds, fewest=2)
+        means = found.groupby(["dataset", "label", "data_seed"])[metrics].mean()
         for (dataset, label), draws in means.groupby(level=[0, 1]):
-            for metric in metrics if len(draws) > 1 else ():
+            for metric in metrics:
                 key = (title(dataset), label, metric, part.partition, part.clients[0])
                 known[key] = Draws(tuple(draws[metric]))
     return known
@@ -139,10 +132,11 @@ def beside(records: pd.DataFrame, redrawn: Redrawn) -> pd.DataFrame:
     for row in table.itertuples():
         key = row.dataset, SAME.get(row.method, row.method), row.metric
         own = redrawn.get((*key, row.partition, row.clients))
+        numbers = (len(own.values), own.mean, *own.interval) if own else (0, None, None, None)
         spread = own or redrawn.get((*key, "louvain", 10))
         within = _within(row.difference, row.std, row.published_std, spread)
-        found.append((spread, own is None, within))
-    columns = ["spread", "borrowed", "within_draws"]
+        found.append((*numbers, within, own is None))
+    columns = ["draws", "draws_mean", "draws_low", "draws_high", "within_draws", "borrowed"]
     return table.join(pd.DataFrame(found, table.index, columns, dtype=object))
 
 
@@ -153,19 +147,6 @@ def _within(difference: float, ours: float, theirs: float, draws: Draws | None) 
     both = 2 * draws.std**2 + seeds / len(SEEDS)
     reach = student_t(len(draws.values)) * float(np.sqrt(both))
     return bool(abs(difference) <= reach + PRINTED)
-
-
-def tidy(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a number, ours and the paper's, for CSV."""
-    pairs = zip(table.spread, table.borrowed, strict=True)
-    own = [None if borrowed else draws for draws, borrowed in pairs]
-    return table.drop(columns=["spread", "borrowed", "within_draws"]).assign(
-        draws=[len(each.values) if each else 0 for each in own],
-        draws_mean=[each.mean if each else None for each in own],
-        draws_low=[each.interval[0] if each else None for each in own],
-        draws_high=[each.interval[1] if each else None for each in own],
-        within_draws=table.within_draws,
-    )
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -202,44 +183,44 @@ def part_tables(part: Part, numbers: pd.DataFrame, show: Show) -> list[Table]:
 
     Rows are methods, in a table for each number of clients, or settings (`FIRST`).
     """
-    known = {(r.dataset, r.clients, r.method, r.metric): r for r in numbers.itertuples()}
     names, labels = [title(name) for name in part.datasets], [row.label for row in part.rows]
     count = ", C = {}" if len(part.clients) > 1 else ""
     layouts: dict[str, dict[str, list[tuple[str, int, str, str]]]] = {}
     if part.name in FIRST:
-        across = list(product(labels, part.metrics))
-        columns = [Column(METRIC[m], label if len(labels) > 1 else "") for label, m in across]
+        across, column = list(product(labels, part.metrics)), ["method", "metric"]
+        heads = [Column(METRIC[m], label if len(labels) > 1 else "") for label, m in across]
         layouts[part.title] = {
             name + count.format(clients): [(name, clients, *cell) for cell in across]
             for name, clients in product(names, part.clients)
         }
     else:
-        across = list(product(names, part.metrics))
+        across, column = list(product(names, part.metrics)), ["dataset", "metric", "clients"]
         if part.name == "rank":
             across += product([CITATION_MEAN], SHARES[2:])
-        columns = [Column(METRIC[m], MEAN.get(name, name)) for name, m in across]
+        heads = [Column(METRIC[m], MEAN.get(name, name)) for name, m in across]
         for clients in part.clients:
             layouts[part.title + count.format(clients)] = {
                 label: [(name, clients, label, m) for name, m in across] for label in labels
             }
-    first, made = Column(FIRST.get(part.name, "Method"), numeric=False), []
+    marks = _marks(numbers, column, compared=max(map(len, layouts.values())) > 1)
+    pairs = zip(numbers.itertuples(), marks, strict=True)
+    cells = {(r.dataset, r.clients, r.method, r.metric): show(r, mark) for r, mark in pairs}
+    first, tables = Column(FIRST.get(part.name, "Method"), numeric=False), []
     for head, lines in layouts.items():
-        marks = [_marks(map(known.get, column)) for column in zip(*lines.values(), strict=True)]
-        rows = []
-        for (label, places), here in zip(lines.items(), zip(*marks, strict=True), strict=True):
-            pairs = zip(places, here, strict=True)
-            cells = (show(known[at], mark) if at in known else NOT_RUN for at, mark in pairs)
-            rows.append((Value(label, label), *cells))
-        made.append(Table(head, (first, *columns), tuple(rows)))
-    return made
+        rows = [
+            (Value(label, label), *(cells.get(place, NOT_RUN) for place in places))
+            for label, places in lines.items()
+        ]
+        tables.append(Table(head, (first, *heads), tuple(rows)))
+    return tables
 
 
-def _marks(column: Iterable[Row | None]) -> list[str]:
-    """The best and the second-best distinct displayed mean of a column of scores."""
-    means = [f"{r.mean:.2f}" if r is not None and r.metric in SCORES else "" for r in column]
-    order = sorted(set(means) - {""}, key=float, reverse=True)[: 2 if len(means) > 1 else 0]
-    words = dict(zip(order, ("best", "second"), strict=False))
-    return [words.get(mean, "") for mean in means]
+def _marks(numbers: pd.DataFrame, column: Sequence[str], *, compared: bool) -> pd.Series:
+    """The best and the second-best distinct displayed mean of each column of scores."""
+    means = numbers["mean"].map("{:.2f}".format).astype(float)
+    order = means.groupby([numbers[key] for key in column]).rank("dense", ascending=False)
+    words = order.map({1: "best", 2: "second"})
+    return words.where(numbers.metric.isin(SCORES) & compared).fillna("")
 
 
 def mean_and_std(mean: float, std: float, metric: str) -> str:
@@ -259,9 +240,8 @@ def show_beside(row: Row, mark: str) -> Value:
     ✓ or ✗: whether the draws explain it; in brackets where they are borrowed.
     """
     text, digits = mean_and_std(row.mean, row.std, row.metric), DIGITS.get(row.metric, 2)
-    if row.spread is not None and not row.borrowed:
-        low, high = row.spread.interval
-        text += f" [{low:.{digits}f}, {high:.{digits}f}]"
+    if row.draws:
+        text += f" [{row.draws_low:.{digits}f}, {row.draws_high:.{digits}f}]"
     if not pd.isna(row.difference):
         paper = mean_and_std(row.published_mean, row.published_std, row.metric)
         text += f" ({paper}) {row.difference:+.{digits}f}"
