@@ -14,21 +14,9 @@ import numpy as np
 import pandas as pd
 
 from pace.reports import Finding, Table, Value
+from pace_study import study
 from pace_study.scores import SETTING, Harm, of_part, t_interval
-from pace_study.study import (
-    CITATION,
-    DUO,
-    GUARDS,
-    LOCAL,
-    PACE,
-    PARTS,
-    REGRESSIONS,
-    RIDGE,
-    STEPS,
-    SUMS,
-    Part,
-    Row,
-)
+from pace_study.study import DUO, LOCAL, PACE, PARTS, RIDGE, SUMS, Part, Row
 from pace_study.tables import PERCENT, POINTS, Columns, frame_table, title
 
 MEANS = ["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]
@@ -52,7 +40,7 @@ ELSEWHERE_LINE: Columns = (
     ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), *SENT,
 )  # fmt: skip
 METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
-LEVELS = {f"{level:g}": row for level, row in GUARDS.items()}  # from none to strict
+LEVELS = {f"{level:g}": row for level, row in study.GUARDS.items()}  # from none to strict
 AGAINST: Columns = (
     ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval_pace", "")
 )  # fmt: skip
@@ -75,7 +63,7 @@ def by_setting(trials: pd.DataFrame, others: Mapping[str, Row]) -> pd.DataFrame:
                     **ours[MEANS].mean(),
                     **{way: (ours[way] / ours.alphas.map(len)).mean() for way in SIZES},
                     "draws": len(ours),
-                    "by_draw": ours.accuracy.to_dict(),
+                    "by_draw": ours.accuracy,
                 }
             )
             for name, row in others.items():
@@ -133,7 +121,7 @@ class Beyond:
         Without the draws that the closed form was chosen on: those are no confirmation.
         """
         trials = pd.concat(of_part(self.scores, part, self.seeds) for part in homes)
-        tuned = trials.dataset.isin(CITATION) & trials.data_seed.isin(TUNING_DRAWS)
+        tuned = trials.dataset.isin(study.CITATION) & trials.data_seed.isin(TUNING_DRAWS)
         found = by_setting(trials[~tuned], {"local": LOCAL, "pace": PACE})
         if found.empty:
             return pd.DataFrame(columns=["label", "setting"])
@@ -165,12 +153,12 @@ def aim(statement: str, holds: bool, evidence: str) -> Finding:
     return Finding(statement, "holds" if holds else "fails", evidence)
 
 
-def duo_aims(study: Beyond) -> list[Finding]:
+def duo_aims(beyond: Beyond) -> list[Finding]:
     """What pace-duo set out to do."""
-    found = study.lines((PACE, DUO))
+    found = beyond.lines((PACE, DUO))
     if found.empty:
         return []
-    ours, (old, new) = study.settings(), (found.loc[label] for label in found.index)
+    ours, (old, new) = beyond.settings(), (found.loc[label] for label in found.index)
     least, lowest = ours.over_pace.idxmin(), ours.over_local.idxmin()
     most = ours[["upload", "returned"]].max(axis=1)
     return [
@@ -204,9 +192,9 @@ def duo_aims(study: Beyond) -> list[Finding]:
     ]
 
 
-def ridge_aims(study: Beyond) -> list[Finding]:
+def ridge_aims(beyond: Beyond) -> list[Finding]:
     """What the closed form set out to do, in both its forms."""
-    found = study.lines((PACE, RIDGE, SUMS))
+    found = beyond.lines((PACE, RIDGE, SUMS))
     if found.empty:
         return []
     old, ridge, sums = (found.loc[label] for label in found.index)
@@ -254,7 +242,7 @@ def _harm(new: pd.Series, old: pd.Series) -> str:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def duo_tables(study: Beyond) -> list[Table]:
+def duo_tables(beyond: Beyond) -> list[Table]:
     """pace-duo's three tables and its aims."""
     columns = [
         *((row.label, (row, "accuracy"), ".2f") for row in (LOCAL, PACE)),
@@ -264,16 +252,16 @@ def duo_tables(study: Beyond) -> list[Table]:
         *((head, (DUO, which), form) for head, which, form in SENT),
     ]  # fmt: skip
     return [
-        aims_table("What it set out to do", duo_aims(study)),
-        side_by_side(ONE_SPLIT, study, columns),
-        frame_table("Part by part", study.lines(STEPS[1:]), (("", "label", ""), *LINE)),
+        aims_table("What it set out to do", duo_aims(beyond)),
+        side_by_side(ONE_SPLIT, beyond, columns),
+        frame_table("Part by part", beyond.lines(study.STEPS[1:]), (("", "label", ""), *LINE)),
         frame_table(
-            "The guard by its level", study.lines(LEVELS), (("Level", "label", ""), *LINE), words=0
+            "The guard by its level", beyond.lines(LEVELS), (("Level", "label", ""), *LINE), words=0
         ),
     ]
 
 
-def ridge_tables(study: Beyond) -> list[Table]:
+def ridge_tables(beyond: Beyond) -> list[Table]:
     """The closed form's tables and aims."""
     every = {"Harmed: PACE": PACE, "duo": DUO, "ridge": RIDGE, "sums": SUMS}
     columns = [
@@ -285,12 +273,12 @@ def ridge_tables(study: Beyond) -> list[Table]:
     ]  # fmt: skip
     first = (("", "label", ""), *LINE)
     return [
-        aims_table("What the closed form set out to do", ridge_aims(study)),
-        frame_table("Which one to take", study.lines(METHODS), first),
-        side_by_side(BY_SETTING, study, columns),
-        side_by_side(BY_DRAW, study, columns, (PARTS["beyond-masks"],)),
-        elsewhere_table(study),
-        frame_table("What each choice is worth", study.lines(REGRESSIONS), first),
+        aims_table("What the closed form set out to do", ridge_aims(beyond)),
+        frame_table("Which one to take", beyond.lines(METHODS), first),
+        side_by_side(BY_SETTING, beyond, columns),
+        side_by_side(BY_DRAW, beyond, columns, (PARTS["beyond-masks"],)),
+        elsewhere_table(beyond),
+        frame_table("What each choice is worth", beyond.lines(study.REGRESSIONS), first),
     ]
 
 
@@ -307,19 +295,19 @@ def _against(row: Row, name: str) -> Columns:
 
 
 def side_by_side(
-    caption: str, study: Beyond, columns: Columns, homes: tuple[Part, ...] = HOMES
+    caption: str, beyond: Beyond, columns: Columns, homes: tuple[Part, ...] = HOMES
 ) -> Table:
     """Several methods in one line, setting by setting, where all of them are stored.
 
     A column's number is that of a row: `(row, which)`.
     """
     rows = dict.fromkeys(row for _, (row, _), _ in columns)
-    found = pd.concat({row: study.settings(row, homes) for row in rows}, axis=1, join="inner")
+    found = pd.concat({row: beyond.settings(row, homes) for row in rows}, axis=1, join="inner")
     first = ("Setting", (next(iter(rows)), "setting"), "")
     return frame_table(caption, found, (first, *columns))
 
 
-def elsewhere_table(study: Beyond) -> Table:
+def elsewhere_table(beyond: Beyond) -> Table:
     """Twitch's countries and graphs whose neighbours differ, a line for each method."""
     caption = "Seven countries, and graphs whose neighbours differ"
-    return frame_table(caption, study.compared(ELSEWHERE), ELSEWHERE_LINE, names=2)
+    return frame_table(caption, beyond.compared(ELSEWHERE), ELSEWHERE_LINE, names=2)

@@ -17,22 +17,9 @@ import pandas as pd
 
 from pace.datasets import DATA_SEED
 from pace.reports import Table, Value
+from pace_study import study
 from pace_study.scores import DENSE, TIE, Array, Draws, t_interval, win_tie_loss
-from pace_study.study import (
-    ABLATION,
-    AVAILABLE,
-    CALIBRATED,
-    CITATION,
-    DRAWS,
-    LOCAL,
-    MATRIX,
-    PACE,
-    PARTS,
-    REDRAW_SEEDS,
-    UNPUBLISHED,
-    Row,
-    in_order,
-)
+from pace_study.study import AVAILABLE, CITATION, LOCAL, MATRIX, PACE, PARTS, UNPUBLISHED, Row
 from pace_study.tables import published, title
 
 HOLDS = "holds"
@@ -42,7 +29,7 @@ UNKNOWN = "cannot be judged"
 VERDICTS = (HOLDS, WITHIN, FAILS, UNKNOWN)
 MARKS = {HOLDS: "", WITHIN: "≈ ", FAILS: "✗ "}
 METRICS = {"accuracy": "accuracy", "weighted_f1": "W-F1"}
-TRANSPORT, HALF, MEAN, RAW, DIRECT = ABLATION[1:6]
+TRANSPORT, HALF, MEAN, RAW, DIRECT = study.ABLATION[1:6]
 BRIEF = {"c20": "C = 20: ", "c30": "C = 30: ", "metis": "METIS: ", "dirichlet": "Dirichlet: "}
 TENTH = 0.1  # points: what "matching", "effectively tied" and "competitive" are held to
 ABOVE_ZERO, BELOW_ZERO = (math.ulp(0.0), math.inf), (-math.inf, -math.ulp(0.0))
@@ -201,10 +188,10 @@ class Numbers:
     def check(self, asked: Check) -> Check:
         found = self.values(asked, DATA_SEED, self.seeds)
         here = None if found is None else float(asked.number(found))
-        chosen = in_order(self.seeds)[:REDRAW_SEEDS]
+        chosen = study.in_order(self.seeds)[: study.REDRAW_SEEDS]
         redrawn = [
             float(asked.number(values))
-            for data_seed in (DRAWS if asked.redraw else ())
+            for data_seed in (study.DRAWS if asked.redraw else ())
             if (values := self.values(asked, data_seed, chosen)) is not None
         ]
         draws = Draws(tuple(redrawn)) if len(redrawn) > 1 else None
@@ -354,7 +341,7 @@ ADOPTED_AND_BETTER = [
     NOT_RUN,
 ]
 INTERVALS = [*intervals(), NOT_RUN]
-FAIR = leads([LOCAL, *CALIBRATED], CITATION)
+FAIR = leads([LOCAL, *study.CALIBRATED], CITATION)
 PACES_GAINS: dict[str, Any] = {"settings": CITED, "rows": (PACE,), "metric": "gains"}
 UNITS = counted(150, {"helped": 118, "tied": 15, "harmed": 17}, rows=(PACE,), metric="gains")
 NONNEGATIVE = Check(

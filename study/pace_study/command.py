@@ -7,17 +7,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pace.cli.given import (
-    As_json,
-    Data_root,
-    Device,
-    Epochs,
-    Partition,
-    Seeds,
-    argument,
-    one_of,
-    option,
-)
+from pace.cli import given
+from pace.cli.given import argument, one_of, option
 from pace.registry import DATASETS, METHODS
 
 PARTS = (  # a test compares them with the study's; to complete a name must not load torch
@@ -63,17 +54,17 @@ def reproduce(
     parts: Parts = None,
     datasets: Datasets = None,
     methods: Methods = None,
-    partition: Partition = None,
+    partition: given.Partition = None,
     clients: Clients = None,
     draws: Draws = None,
-    seeds: Seeds = "5",
-    epochs: Epochs = None,
+    seeds: given.Seeds = "5",
+    epochs: given.Epochs = None,
     jobs: Jobs = 1,
-    device: Device = "auto",
-    data_root: Data_root = None,
+    device: given.Device = "auto",
+    data_root: given.Data_root = None,
     out: Out = Path("results"),
     stored: Stored = False,
-    as_json: As_json = False,
+    as_json: given.As_json = False,
 ) -> None:
     """Compute the study's missing cells, then its tables and figures beside the published numbers.
 
@@ -85,7 +76,6 @@ def reproduce(
     pace reproduce field --partition metis --clients 5 --datasets cora,my.graph --out results/
     pace reproduce --stored --out results/
     """
-    from pace.cli import given
     from pace.io import terminal as console
     from pace_study import run
     from pace_study.cell import Cell, Store

@@ -14,26 +14,16 @@ import numpy as np
 import pandas as pd
 
 from pace.reports import Finding, Table
+from pace_study import study
 from pace_study.beyond import MEANS, SIZES, aim, by_setting, over_settings
 from pace_study.rounds import ROUNDS
 from pace_study.scores import LEVEL, SETTING, Harm, of_rows
-from pace_study.study import (
-    ALONE,
-    FRESH_DRAWS,
-    FULL,
-    LOCAL,
-    PARTS,
-    RIDGE,
-    TRAINERS,
-    Part,
-    Row,
-    in_order,
-)
+from pace_study.study import ALONE, FULL, LOCAL, PARTS, RIDGE, Part, Row
 from pace_study.tables import BYTES, POINTS, Columns, frame_table
 
 NOTHING_SENT = ("local", "alone", "logistic")
 EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
-TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(TRAINERS, "server")
+TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(study.TRAINERS, "server")
 LEADS: tuple[tuple[str, float, float | None], ...] = (  # pace-full's aims: mean, and lowest
     (RIDGE.label, 1.5, None),
     (ALONE.label, 2.0, -0.2),
@@ -79,8 +69,8 @@ def field_settings(
     `told` is how well uploads tell who was trained on, by method. With `own`, methods that are stored
     beside those of the rows have a row too.
     """
-    here = scores[scores.data_seed.isin(FRESH_DRAWS) & (scores.model == "gcn")]
-    here = here[here.seed == in_order(seeds)[0]]
+    here = scores[scores.data_seed.isin(study.FRESH_DRAWS) & (scores.model == "gcn")]
+    here = here[here.seed == study.in_order(seeds)[0]]
     # Settings in the order of their cells, partition by partition.
     here = here.assign(group=here.groupby(["partition", "clients"], sort=False).ngroup())
     if own:
@@ -108,9 +98,8 @@ def ranked(settings: pd.DataFrame, core: Sequence[Row]) -> pd.DataFrame:
     kept = settings[settings.setting.isin(labels[labels.map(needed.issubset)].index)]
     counts = kept.groupby("label").setting.nunique()
     kept = kept[kept.label.isin(counts[counts == kept.setting.nunique()].index)]
-    common = kept.groupby("setting").by_draw.agg(lambda rows: set.intersection(*map(set, rows)))
-    pairs = zip(kept.setting, kept.by_draw, strict=True)
-    accuracy = [np.mean([by_draw[draw] for draw in common[where]]) for where, by_draw in pairs]
+    draws = kept.groupby("setting").by_draw
+    accuracy = draws.transform(lambda rows: pd.concat([*rows], axis=1).dropna().mean().to_numpy())
     return kept.assign(accuracy=accuracy)
 
 
@@ -169,15 +158,6 @@ def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
     return frame_table(str(kept.setting.max()), kept, SETTING_LINE[1:7])
 
 
-def _ahead(ours: pd.Series, other: pd.Series) -> pd.Series:
-    """By setting, the mean difference over the draws that both rows have."""
-    pairs = ((name, ours[name], other[name]) for name in ours.index.intersection(other.index))
-    common = ((name, a, b, a.keys() & b.keys()) for name, a, b in pairs)
-    return pd.Series(
-        {name: np.mean([a[draw] - b[draw] for draw in both]) for name, a, b, both in common if both}
-    )
-
-
 def full_aims(settings: pd.DataFrame) -> list[Finding]:
     """What `pace-full` set out to do, on the paper's masks, where it and its references are stored."""
     if settings.empty:
@@ -189,7 +169,8 @@ def full_aims(settings: pd.DataFrame) -> list[Finding]:
     full, local, aims = rows[FULL.label], rows[LOCAL.label], []
     for label, least, lowest in LEADS:
         if label in rows:
-            ahead = _ahead(full.by_draw, rows[label].by_draw)
+            pairs = full.join(rows[label].by_draw.rename("other"), how="inner")
+            ahead = (pairs.by_draw - pairs.other).map(pd.Series.mean).dropna()
             mean, low, where = ahead.mean(), ahead.min(), ahead.idxmin()
             floor = "" if lowest is None else f", nowhere below {lowest:+.1f}"
             statement = f"pace-full − {label}: at least {least:+.1f} on average{floor}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,16 @@ import pandas as pd
 
 from pace.io import atomic
 from pace.merging import RANK
-from pace_study.beyond import LEVELS, Beyond
+from pace_study.beyond import LEVELS
 from pace_study.field import critical_difference, ranked, ranks
 from pace_study.scores import of_part, t_interval, win_tie_loss
-from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part, Row
-from pace_study.tables import CITATION_MEAN, measured, title
+from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
+from pace_study.tables import CITATION_MEAN, title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from pace_study.outcome import Outcome
 
 BLUE, ORANGE, GREEN, RED, GREY = "#1f5fb4", "#d9822b", "#2e8b57", "#b3312c", "#8a8f98"
 MARKS = ("D", "o", "^", "v", "<", ">", "s", "p", "P", "*")  # one for each row of the matrix
@@ -37,7 +40,6 @@ STYLE = {
     "grid.alpha": 0.25,
     "figure.dpi": 200,
     "savefig.bbox": "tight",
-    "svg.hashsalt": "pace",
 }
 
 
@@ -67,14 +69,14 @@ def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFram
     return pd.DataFrame(rows)
 
 
-def rank_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
+def rank_figure(outcome: Outcome, part: Part) -> Figure | None:
     """Accuracy by rank on each dataset, with Local dashed, and the bytes of both directions."""
-    numbers = measured(part, scores, seeds)
-    if numbers.empty:
+    if part not in outcome.numbers:
         return None
+    numbers = outcome.numbers[part]
     labels = [row.label.removeprefix("PACE rank ") for row in part.rows]
     numbers = numbers.assign(place=numbers.method.str.removeprefix("PACE rank ").map(labels.index))
-    local = of_part(scores, part, seeds, [LOCAL]).groupby("dataset").accuracy.mean()
+    local = of_part(outcome.scores, part, outcome.seeds, [LOCAL]).groupby("dataset").accuracy.mean()
     figure, axes = plt.subplots(
         1, len(part.datasets) + 1, figsize=(2.7 * (len(part.datasets) + 1), 2.4)
     )
@@ -101,67 +103,59 @@ def rank_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figur
     return figure
 
 
-def transfer_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
+def transfer_figure(outcome: Outcome, part: Part) -> Figure | None:
     """(a-b) PACE - Local with 95 % paired t intervals; (c) helped, tied and harmed receivers."""
-    found = gains(part, scores, seeds)[::-1]
+    found = gains(part, outcome.scores, outcome.seeds)[::-1]
     if found.empty:
         return None
     accuracy = found[found.metric == "accuracy"]
     figure, axes = plt.subplots(1, 3, figsize=(11, 0.7 + 0.42 * len(accuracy)), sharey=True)
     heads = {"accuracy": "(a) Accuracy", "weighted_f1": "(b) Weighted F1"}
     for axis, (metric, head) in zip(axes, heads.items(), strict=False):
-        for place, each in enumerate(found[found.metric == metric].itertuples()):
-            axis.plot((each.low, each.high), [place, place], color=BLUE, linewidth=2)
-            axis.plot(each.points.mean(), place, "o", color=BLUE)
-            axis.annotate(
-                "{}/{}/{}".format(*each.won),
-                (1.0, place),
-                xycoords=("axes fraction", "data"),
-                xytext=(-2, 5),
-                textcoords="offset points",
-                ha="right",
-                fontsize=7,
-                color=GREY,
-            )
+        for place, line in enumerate(found[found.metric == metric].itertuples()):
+            axis.plot((line.low, line.high), [place, place], color=BLUE, linewidth=2)
+            axis.plot(line.points.mean(), place, "o", color=BLUE)
+            word, corner = "{}/{}/{}".format(*line.won), ("axes fraction", "data")
+            style = {"ha": "right", "fontsize": 7, "color": GREY}
+            axis.annotate(word, (1.0, place), (-2, 5), corner, "offset points", **style)
         axis.axvline(0, color=GREY, linewidth=0.8)
         axis.set(title=f"{head}: PACE - Local", xlabel="points, 95 % paired t; win/tie/loss")
-    for place, each in enumerate(accuracy.itertuples()):
-        left = 0
-        for count, colour in zip(each.helped, (GREEN, GREY, RED), strict=True):
-            axes[2].barh(place, count, left=left, color=colour, height=0.6)
-            left += count
-        word = f"worst {each.worst:+.2f}"
-        offset = {"xytext": (4, 0), "textcoords": "offset points"}
-        axes[2].annotate(word, (left, place), va="center", fontsize=7, **offset)
+    counts = np.array(accuracy.helped.to_list()).T
+    ends = counts.cumsum(0)
+    for count, end, colour in zip(counts, ends, (GREEN, GREY, RED), strict=True):
+        axes[2].barh(range(len(accuracy)), count, left=end - count, color=colour, height=0.6)
+    for place, (end, worst) in enumerate(zip(ends[-1], accuracy.worst, strict=True)):
+        offset = {"textcoords": "offset points", "va": "center", "fontsize": 7}
+        axes[2].annotate(f"worst {worst:+.2f}", (end, place), (4, 0), **offset)
     axes[2].set(title="(c) Receivers helped, tied, harmed", xlabel="receiver-seed units")
     axes[2].margins(x=0.18)
     axes[0].set_yticks(range(len(accuracy)), accuracy.dataset)
     return figure
 
 
-def alpha_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
+def alpha_figure(outcome: Outcome, part: Part) -> Figure | None:
     """Every receiver's alpha on every seed, receivers sorted by their mean."""
-    found = gains(replace(part, metrics=("accuracy",)), scores, seeds)
+    found = gains(replace(part, metrics=("accuracy",)), outcome.scores, outcome.seeds)
     if found.empty:
         return None
     figure, axes = plt.subplots(
         1, len(found), figsize=(2.2 * len(found), 2.4), sharey=True, squeeze=False
     )
-    for axis, each in zip(axes[0], found.itertuples(), strict=True):
-        order = each.alphas[each.alphas.mean(1).argsort(kind="stable")]
+    for axis, dataset in zip(axes[0], found.itertuples(), strict=True):
+        order = dataset.alphas[dataset.alphas.mean(1).argsort(kind="stable")]
         for place, alphas in enumerate(order):
             axis.plot([place] * len(alphas), alphas, "o", color=BLUE, alpha=0.35, markersize=3)
             axis.plot(place, alphas.mean(), "_", color=ORANGE, markersize=9, mew=2)
-        axis.set(title=each.dataset, xlabel="receiver", ylim=(-0.04, 1.04))
+        axis.set(title=dataset.dataset, xlabel="receiver", ylim=(-0.04, 1.04))
         axis.xaxis.get_major_locator().set_params(integer=True)
     axes[0][0].set_ylabel("α")
     return figure
 
 
-def bytes_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
+def bytes_figure(outcome: Outcome, part: Part) -> Figure | None:
     """Accuracy against the bytes a client exchanges, for every method."""
     published = [row for row in MATRIX if row.method not in UNPUBLISHED]
-    found = of_part(scores, part, seeds, published)
+    found = of_part(outcome.scores, part, outcome.seeds, published)
     found = found[found.clients == part.clients[0]]
     found = found.assign(kilobytes=(found.upload + found.returned) / found.alphas.map(len) / 1000)
     found.loc[found.label == LOCAL.label, "kilobytes"] = 0.0
@@ -183,13 +177,12 @@ def bytes_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figu
     return figure
 
 
-def guard_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
+def guard_figure(outcome: Outcome, part: Part) -> Figure | None:
     """Mean gain over Local against receivers harmed, by the guard's level; PACE beside it."""
-    study = Beyond(scores, seeds)
-    found = study.lines(LEVELS)
+    found = outcome.beyond.lines(LEVELS)
     if found.empty:
         return None
-    (pace,) = study.lines((PACE,)).itertuples()
+    (pace,) = outcome.beyond.lines((PACE,)).itertuples()
     figure, axis = plt.subplots(figsize=(4.6, 3.0))
     shares = [harm.percent for harm in found.harm_local]
     axis.plot(shares, found.over_local, "o-", color=ORANGE, label="pace-duo")
@@ -203,49 +196,47 @@ def guard_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figu
     return figure
 
 
-FIGURES: dict[str, tuple[str, Callable[[pd.DataFrame, Sequence[int], Part], Figure | None]]] = {
-    # name: the part it belongs to, what draws it
+def field_figure(outcome: Outcome, part: Part) -> Figure | None:
+    """Mean ranks on one axis; a bar as long as the critical difference joins what does not differ."""
+    if "field" not in outcome.draws:
+        return None
+    lines = ranked(*outcome.draws["field"])
+    number = lines.setting.nunique()
+    if number < 2:
+        return None
+    order = ranks(lines)
+    apart = critical_difference(len(order), number)
+    figure, axis = plt.subplots(figsize=(7.0, 0.6 + 0.22 * len(order)))
+    axis.plot(order, range(len(order)), "o", color=BLUE)
+    last = -1
+    for first, value in enumerate(order):
+        end = int((order - value <= apart).to_numpy().nonzero()[0].max())
+        if end > max(first, last):
+            axis.plot([value, value], [first - 0.2, end + 0.2], color=ORANGE, linewidth=1.5)
+            last = end
+    axis.set_yticks(range(len(order)), order.index)
+    axis.invert_yaxis()
+    axis.set_xlabel(f"mean rank by accuracy (critical difference {apart:.2f})")
+    return figure
+
+
+FIGURES = {  # name: the parts it belongs to, what draws it
     "rank": ("rank", rank_figure),
     "transfer": ("diagnostics", transfer_figure),
     "alpha": ("diagnostics", alpha_figure),
     "bytes": ("main", bytes_figure),
     "guard": ("beyond", guard_figure),
+    "field": ("field*", field_figure),
 }
 
 
-def ranks_figure(settings: pd.DataFrame, core: Sequence[Row]) -> Figure | None:
-    """Mean ranks on one axis; a bar as long as the critical difference joins what does not differ."""
-    kept = ranked(settings, core)
-    if (number := kept.setting.nunique()) < 2:
-        return None
-    mean_ranks = ranks(kept)
-    apart = critical_difference(len(mean_ranks), number)
-    names, values = list(mean_ranks.index), mean_ranks.to_numpy()
-    with plt.rc_context(STYLE):  # type: ignore[arg-type]
-        figure, axis = plt.subplots(figsize=(7.0, 0.6 + 0.22 * len(names)))
-        axis.plot(values, range(len(names)), "o", color=BLUE)
-        last = -1
-        for first, value in enumerate(values):
-            end = max(at for at, other in enumerate(values) if other - value <= apart)
-            if end > max(first, last):
-                axis.plot([value, value], [first - 0.2, end + 0.2], color=ORANGE, linewidth=1.5)
-                last = end
-        axis.set_yticks(range(len(names)), names)
-        axis.invert_yaxis()
-        axis.set_xlabel(f"mean rank by accuracy (critical difference {apart:.2f})")
-        figure.tight_layout()
-    return figure
-
-
-def draw_figures(
-    parts: Sequence[Part], scores: pd.DataFrame, seeds: Sequence[int], folder: Path
-) -> list[Path]:
-    """Draw the figures of these parts into the folder; the files written."""
-    wanted = {part.name: part for part in parts}
+def draw_figures(outcome: Outcome, folder: Path) -> list[Path]:
+    """Draw the figures of an outcome's parts into the folder; the files written."""
     written = []
     with plt.rc_context(STYLE):  # type: ignore[arg-type]
-        for name, (home, make) in FIGURES.items():
-            figure = make(scores, seeds, wanted[home]) if home in wanted else None
+        for name, (home, draw) in FIGURES.items():
+            parts = [part for part in outcome.parts if fnmatch(part.name, home)]
+            figure = draw(outcome, parts[0]) if parts else None
             if figure is not None:
                 figure.tight_layout()
                 written += save_figure(figure, folder / name)

@@ -15,7 +15,7 @@ from pace.reports import Table
 from pace_study import beyond, field, models, tables
 from pace_study.cell import Store
 from pace_study.claims import claims_tables, judge_claims
-from pace_study.figures import draw_figures, ranks_figure, save_figure
+from pace_study.figures import draw_figures
 from pace_study.membership import add_membership, read_membership
 from pace_study.scores import score_cells
 from pace_study.study import CORE, FIELD, LABELS_CORE, REFERENCES, Part, Row
@@ -76,9 +76,7 @@ class Outcome:
         for name, text in texts.items():
             atomic.write(out / name, text.encode())
             written.append(out / name)
-        written += draw_figures(self.parts, self.scores, self.seeds, out / "figures")
-        figure = ranks_figure(*self.draws["field"]) if "field" in self.draws else None
-        return written + (save_figure(figure, out / "figures" / "field") if figure else [])
+        return written + draw_figures(self, out / "figures")
 
     def _tables(self) -> Iterable[tuple[str, str]]:
         for part, numbers in self.numbers.items():

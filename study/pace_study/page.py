@@ -10,23 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pace import reports as page
 from pace.datasets import DATA_SEED
 from pace.io import atomic
-from pace.reports import (
-    Block,
-    Code,
-    Document,
-    Drilldown,
-    Facts,
-    Figure,
-    Finding,
-    Findings,
-    Fold,
-    Section,
-    Table,
-    Text,
-    render_page,
-)
+from pace.reports import Block, Document, Section, Table
 from pace_study import beyond, field, tables
 from pace_study.claims import FAILS, HOLDS, UNKNOWN, WITHIN, judge_claims
 from pace_study.folder import Study
@@ -93,14 +80,14 @@ RECEIVER: tables.Columns = (
 def write_study_page(folder: Path, seeds: Sequence[int]) -> Path:
     """Write `index.html`: everything that a study's folder holds, over these seeds."""
     path = folder / "index.html"
-    atomic.write(path, render_page(document(Study(folder), seeds)).encode())
+    atomic.write(path, page.render_page(document(Study(folder), seeds)).encode())
     return path
 
 
 def document(study: Study, seeds: Sequence[int]) -> Document:
     found = Outcome([*study.parts, PARTS["field"]], study.store, seeds)
     judged = [
-        Finding(f"{claim.text} ({claim.place})", KINDS[claim.verdict], claim.evidence)
+        page.Finding(f"{claim.text} ({claim.place})", KINDS[claim.verdict], claim.evidence)
         for claim in judge_claims(found.scores, seeds)
     ]
     verdicts = [finding.verdict for finding in judged]
@@ -121,7 +108,7 @@ def document(study: Study, seeds: Sequence[int]) -> Document:
             (str(numbers), "numbers beside published ones"),
         ),
         (
-            Section("Claims", (Text(CLAIMS), Findings(tuple(judged)))),
+            Section("Claims", (page.Text(CLAIMS), page.Findings(tuple(judged)))),
             Section("What was run", tuple(_what_was_run(study, seeds))),
             Section("Figures", tuple(_figures(study.folder / "figures"))),
             Section("Tables", tuple(_tables(found))),
@@ -147,8 +134,8 @@ def _what_was_run(study: Study, seeds: Sequence[int]) -> Iterable[Block]:
             name: _distinct(versions.get(name, "-") for versions in made_with) for name in libraries
         },
     }
-    yield Facts(tuple(facts.items()))
-    yield Code("\n".join(study.commands))
+    yield page.Facts(tuple(facts.items()))
+    yield page.Code("\n".join(study.commands))
 
 
 def _distinct(values: Iterable[object]) -> str:
@@ -158,7 +145,7 @@ def _distinct(values: Iterable[object]) -> str:
 def _figures(figures: Path) -> Iterable[Block]:
     for name in FIGURES:
         if (path := figures / f"{name}.png").is_file():
-            yield Figure(*FIGURES[name], path.read_bytes())
+            yield page.Figure(*FIGURES[name], path.read_bytes())
 
 
 def _tables(found: Outcome) -> Iterable[Block]:
@@ -170,31 +157,23 @@ def _tables(found: Outcome) -> Iterable[Block]:
         )
         named = (replace(table, title=f"{table.title}: measured here") for table in own)
         beside = tuple(replace(table, note=tables.BESIDE) for table in pairs)
-        yield Section(part.title, (*named, Fold("Beside the paper's numbers", beside)))
+        yield Section(part.title, (*named, page.Fold("Beside the paper's numbers", beside)))
 
 
-def _receivers(scores: pd.DataFrame, datasets: Sequence[str]) -> Drilldown:
+def _receivers(scores: pd.DataFrame, datasets: Sequence[str]) -> page.Drilldown:
     """Local and PACE at its own rank on the study's masks, receiver by receiver, over seeds."""
-    here = scores[(scores.data_seed == DATA_SEED) & (scores.model == "gcn")]
-    local, pace = (
-        dict(iter(of_rows(here, [replace(PACE, reading=reading)]).groupby(SETTING)))
-        for reading in ("local", PACE.reading)
-    )
-    choices: dict[tuple[str, ...], Table] = {}
-    for place in sorted(pace, key=lambda p: (datasets.index(p[0]), p[1] != "louvain", *p[1:])):
-        hits, nodes = (np.stack(local[place][name].to_list()) for name in ("hits", "nodes"))
-        gain, alpha = (
-            np.stack(pace[place][name].to_list()).mean(0) for name in ("gains", "alphas")
-        )
-        before = 100 * (hits / np.maximum(nodes, 1)).mean(0)
-        columns = {"nodes": nodes[0], "local": before, "pace": before + gain}
-        frame = pd.DataFrame(columns | {"gain": gain, "alpha": alpha})
+    here = of_rows(scores[(scores.data_seed == DATA_SEED) & (scores.model == "gcn")], [PACE])
+    settings, tables_of = dict(iter(here.groupby(SETTING))), dict[tuple[str, ...], Table]()
+    for place in sorted(settings, key=lambda p: (datasets.index(p[0]), p[1] != "louvain", *p[1:])):
+        trials = settings[place][["local", "gains", "alphas"]]
+        local, gain, alpha = (np.stack(trials[name].to_list()).mean(0) for name in trials)
+        frame = pd.DataFrame({"local": 100 * local, "pace": 100 * local + gain, "gain": gain})
+        frame = frame.assign(alpha=alpha, nodes=settings[place].nodes.iloc[0])
         frame["receiver"] = [f"Receiver {number}" for number in frame.index]
-        dataset, partition, clients = title(place[0]), place[1], str(place[2])
-        caption = f"{dataset}, {partition}, C = {clients}: each receiver, mean over seeds"
-        key = (dataset, partition, clients)
-        choices[key] = tables.frame_table(caption, frame, RECEIVER, words=0)
-    return Drilldown(("Dataset", "Partition", "Clients (C)"), choices)
+        key = (title(place[0]), place[1], str(place[2]))
+        caption = "{}, {}, C = {}: each receiver, mean over seeds".format(*key)
+        tables_of[key] = tables.frame_table(caption, frame, RECEIVER, words=0)
+    return page.Drilldown(("Dataset", "Partition", "Clients (C)"), tables_of)
 
 
 def _beyond(study: beyond.Beyond) -> Iterable[Section]:
@@ -203,7 +182,7 @@ def _beyond(study: beyond.Beyond) -> Iterable[Section]:
     if aims:
         made = [*beyond.duo_tables(study)[1:], *beyond.ridge_tables(study)[1:]]
         shown = [table for table in made if table.rows]
-        yield Section("Beyond the paper", (Text(BEYOND), Findings(tuple(aims)), *shown))
+        yield Section("Beyond the paper", (page.Text(BEYOND), page.Findings(tuple(aims)), *shown))
 
 
 def _field(found: Outcome) -> Iterable[Section]:
@@ -215,7 +194,9 @@ def _field(found: Outcome) -> Iterable[Section]:
     for (dataset, partition, clients), rows in settings.groupby(SETTING, sort=False):
         table = tables.frame_table(rows.setting.iloc[0], rows, field.SETTING_LINE[1:], words=2)
         choices[partition, title(dataset), str(clients)] = table
-    drilldown = Drilldown(("Partition", "Graph", "Clients"), choices)
+    drilldown = page.Drilldown(("Partition", "Graph", "Clients"), choices)
     summary = field.summary_table(settings, core)
     shown = [summary] if summary.rows else []
-    yield Section("The field in one table", (Text(FIELD), Code(COMMAND), *shown, drilldown))
+    yield Section(
+        "The field in one table", (page.Text(FIELD), page.Code(COMMAND), *shown, drilldown)
+    )

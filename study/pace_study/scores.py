@@ -22,14 +22,14 @@ DENSE = 0  # the rank of dense messages in the table, which has no missing numbe
 SETTING = ["dataset", "partition", "clients"]
 COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "ece"]
 COLUMNS += ["upload", "returned", "seconds"]
-COLUMNS += ["alphas", "gains", "hits", "nodes"]  # arrays, one number a receiver
+COLUMNS += ["alphas", "local", "gains", "hits", "nodes"]  # arrays, one number a receiver
 TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
 LEVEL = 0.95
 MAJORITY = 0.6  # of the trials: three of five seeds, six of ten draws
 
 
 def score_cells(store: Store) -> pd.DataFrame:
-    """All cells of a store; `gains` are receivers' accuracies less their Local's, in points."""
+    """All cells of a store; `gains` are receivers' accuracies less those of their `local`, in points."""
     rows = [line for row in store.rows.values() for line in _readings(row)]
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -38,6 +38,7 @@ def _readings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What a stored cell's row says of each reading."""
     alphas = np.array(row["alphas"])
     counts = {reading: confusions(row[reading], len(alphas)) for reading in READINGS}
+    hits = {reading: np.trace(confusion, axis1=1, axis2=2) for reading, confusion in counts.items()}
     local, nodes = accuracies(counts["local"]), counts["local"].sum((1, 2))
     shared = {name: row[name] for name in KEY} | {
         "rank": row["rank"] or DENSE,
@@ -49,6 +50,7 @@ def _readings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "returned": sum(row["returned"]),
         "seconds": sum(row[step] or 0.0 for step in STEPS),
         "alphas": alphas,
+        "local": hits["local"] / np.maximum(nodes, 1),
         "nodes": nodes,
     }
     errors = row["ece"] or [np.nan] * len(READINGS)
@@ -61,7 +63,7 @@ def _readings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "roc_auc": 100 * (mean_auc(areas, nodes.tolist()) or 0.0) if areas else np.nan,
             "gains": 100 * (accuracies(confusion) - local),
             "ece": errors[index],
-            "hits": np.trace(confusion, axis1=-2, axis2=-1),
+            "hits": hits[reading],
         }
 
 

@@ -17,15 +17,7 @@ from pace.io import atomic
 from pace.protocol import SEEDS
 from pace.reports import Column, Table, Value
 from pace_study.scores import SCORES, Draws, Harm, of_part, student_t
-from pace_study.study import (
-    CITATION,
-    NAMES,
-    OWN,
-    PARTS,
-    SHARES,
-    UNPUBLISHED,
-    Part,
-)
+from pace_study.study import CITATION, NAMES, OWN, PARTS, SHARES, UNPUBLISHED, Part
 
 TITLES = {
     "cora": "Cora",
@@ -215,12 +207,12 @@ def part_tables(part: Part, numbers: pd.DataFrame, show: Show) -> list[Table]:
     return tables
 
 
-def _marks(numbers: pd.DataFrame, column: Sequence[str], *, compared: bool) -> pd.Series:
+def _marks(numbers: pd.DataFrame, column: Sequence[str], *, compared: bool) -> list[str]:
     """The best and the second-best distinct displayed mean of each column of scores."""
     means = numbers["mean"].map("{:.2f}".format).astype(float)
     order = means.groupby([numbers[key] for key in column]).rank("dense", ascending=False)
-    words = order.map({1: "best", 2: "second"})
-    return words.where(numbers.metric.isin(SCORES) & compared).fillna("")
+    marks = {1: "best", 2: "second"} if compared else {}
+    return [marks.get(rank, "") for rank in order.where(numbers.metric.isin(SCORES))]
 
 
 def mean_and_std(mean: float, std: float, metric: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pace.errors import SettingError
-from pace.reports import KEY, SIZES, STEPS, RunResult, Trial, distinct, score_rows
+from pace.reports import KEY, SIZES, STEPS, RunResult, distinct
 from pace.task import SCORES
 
 FAMILIES = {
@@ -28,32 +28,31 @@ FAMILIES = {
     "bytes": SIZES,
     "seconds": STEPS,
 }
+NAMES = {name: f"{family}/{name}" for family, members in FAMILIES.items() for name in members}
 
 
 class Tracked(NamedTuple):
     """One method and reading."""
 
     name: str
-    reading: str
     settings: dict[str, Any]
     numbers: list[dict[str, float]]  # a seed each, `family/name`
     means: dict[str, float]  # over seeds
-    trials: list[Trial]
+    alphas: list[list[float]]  # a seed each, by client; none but of what was adopted
 
 
 def tracked(run: RunResult) -> Iterator[Tracked]:
     """Every method and reading of a run; models that several methods share come once."""
-    rows = [(trial, row) for key, trial in run.keyed() for row in score_rows(trial, key=key)]
-    names = {n: f"{family}/{n}" for family, members in FAMILIES.items() for n in members}
+    frame = run.frame().astype(object)
     for scores in distinct(run.summary):
-        own = (scores.method, scores.reading)
-        chosen = [pair for pair in rows if (pair[1]["method"], pair[1]["reading"]) == own]
-        first = {name: chosen[0][1][name] for name in (*KEY, "reading") if name != "seed"}
-        settings = {name: "none" if value is None else value for name, value in first.items()}
-        numbers = [{names[n]: float(row[n] or 0) for n in names} for _, row in chosen]
+        method, reading = scores.method, scores.reading
+        rows = frame[(frame.method == method) & (frame.reading == reading)]
+        settings = rows[[*KEY, "reading"]].drop(columns="seed").iloc[0].fillna("none").to_dict()
+        numbers = rows[list(NAMES)].rename(columns=NAMES).astype(float).fillna(0).to_dict("records")
         means = {f"mean_{name}": fmean(row[name] for row in numbers) for name in numbers[0]}
-        trials = [trial for trial, _ in chosen]
-        yield Tracked("-".join(own), scores.reading, settings, numbers, means, trials)
+        adopted = [trial.alphas for trial in run.trials if trial.method == method]
+        alphas = adopted if reading == "adopted" else []
+        yield Tracked(f"{method}-{reading}", settings, numbers, means, alphas)
 
 
 def library(tracker: str, module: str) -> Any:
@@ -87,11 +86,11 @@ def tensorboard(where: str) -> Callable[[RunResult], Path]:
             with SummaryWriter(str(folder / part.name)) as writer:
                 writer.add_text("command", f"    {run.settings.command}")
                 writer.add_text("versions", f"    {json.dumps(run.settings.versions)}")
-                for step, (trial, row) in enumerate(zip(part.trials, part.numbers, strict=True)):
-                    for name, value in row.items():
+                for step, numbers in enumerate(part.numbers):
+                    for name, value in numbers.items():
                         writer.add_scalar(name, value, step)
-                    if part.reading == "adopted":
-                        writer.add_histogram("adoption/by_client", torch.tensor(trial.alphas), step)
+                for step, alphas in enumerate(part.alphas):
+                    writer.add_histogram("adoption/by_client", torch.tensor(alphas), step)
                 writer.add_hparams(part.settings, part.means, run_name=".")
         return folder
 
