@@ -78,9 +78,9 @@ def claims_tables(claims: Sequence[Sentence]) -> list[Table]:
     """Counts of the verdicts, then every sentence."""
     counts = Counter(claim.verdict for claim in claims)
     rows: list[list[str | Value]] = []
-    for each in claims:
-        mark = "best" if each.verdict == FAILS else ""
-        rows.append([each.place, each.text, Value(each.verdict, mark=mark), each.evidence])
+    for claim in claims:
+        verdict = Value(claim.verdict, mark="best" if claim.verdict == FAILS else "")
+        rows.append([claim.place, claim.text, verdict, claim.evidence])
     heads = ["Where", "The paper's sentence", "Here", "Numbers"]
     total = [[str(counts[verdict]) for verdict in VERDICTS]]
     return [Table.of("", VERDICTS, total, names=0, words=0), Table.of("", heads, rows, names=4)]
@@ -162,40 +162,38 @@ class Numbers:
     """Numbers of the stored cells, on the study's masks and on redraws of them."""
 
     def __init__(self, scores: pd.DataFrame, seeds: Sequence[int]) -> None:
-        self.scores = scores[scores.model == "gcn"].reset_index(drop=True)
         self.seeds = list(seeds)
         keys = ["dataset", "partition", "clients", "method", "rank", "reading", "data_seed", "seed"]
-        columns = (self.scores[key] for key in keys)
-        self._index = {key: place for place, key in enumerate(zip(*columns, strict=True))}
-
-    def values(self, asked: Check, data_seed: int, seeds: Sequence[int]) -> Array | None:
-        """values[setting, row, seed], with receivers behind for `gains`; None unless all are there."""
-        try:
-            places = [
-                self._index[*place, row.method, row.rank or DENSE, row.reading, data_seed, seed]
-                for place, row, seed in product(asked.settings, asked.rows, seeds)
-            ]
-        except KeyError:
-            return None
-        shape = len(asked.settings), len(asked.rows), len(seeds)
-        found = self.scores[asked.metric].to_numpy()[np.array(places).reshape(shape)]
-        return np.array(found.tolist()) if asked.metric == "gains" else found
+        trials = scores[scores.model == "gcn"].to_dict("records")
+        self._trials = {tuple(trial[key] for key in keys): trial for trial in trials}
 
     def checks(self, sentence: str) -> list[Check]:
         """Everything that a sentence asks, by its id, measured."""
-        return [asked if asked is NOT_RUN else self.check(asked) for asked in RESULTS[sentence]]
+        return [self.check(asked) for asked in RESULTS[sentence]]
 
     def check(self, asked: Check) -> Check:
-        found = self.values(asked, DATA_SEED, self.seeds)
-        here = None if found is None else float(asked.number(found))
-        chosen = study.in_order(self.seeds)[: study.REDRAW_SEEDS]
-        redrawn = [
-            float(asked.number(values))
-            for data_seed in (study.DRAWS if asked.redraw else ())
-            if (values := self.values(asked, data_seed, chosen)) is not None
-        ]
-        draws = Draws(tuple(redrawn)) if len(redrawn) > 1 else None
-        return replace(asked, here=here, draws=draws)
+        here = self.measure(asked, DATA_SEED, self.seeds)
+        seeds = study.in_order(self.seeds)[: study.REDRAW_SEEDS]
+        redraws = study.DRAWS if asked.redraw else ()
+        numbers = [self.measure(asked, data_seed, seeds) for data_seed in redraws]
+        redrawn = tuple(number for number in numbers if number is not None)
+        return replace(asked, here=here, draws=Draws(redrawn) if len(redrawn) > 1 else None)
+
+    def measure(self, asked: Check, data_seed: int, seeds: Sequence[int]) -> float | None:
+        """The number on these masks and seeds; None where a cell is missing."""
+
+        def value(setting: Setting, row: Row, seed: int) -> Any:
+            key = (*setting, row.method, row.rank or DENSE, row.reading, data_seed, seed)
+            return self._trials[key][asked.metric]
+
+        try:
+            values = [
+                [[value(setting, row, seed) for seed in seeds] for row in asked.rows]
+                for setting in asked.settings
+            ]
+        except KeyError:
+            return None
+        return float(asked.number(np.array(values))) if values else None
 
 
 def difference(values: Array) -> Array:
