@@ -15,7 +15,7 @@ import pandas as pd
 
 from pace.reports import Finding, Table
 from pace_study import study
-from pace_study.beyond import MEANS, SIZES, aim, by_setting, over_settings
+from pace_study.beyond import MEANS, SIZES, aim, aims_table, by_setting, over_settings
 from pace_study.rounds import ROUNDS
 from pace_study.scores import LEVEL, SETTING, Harm, of_rows
 from pace_study.study import ALONE, FULL, LOCAL, PARTS, RIDGE, Part, Row
@@ -145,6 +145,15 @@ def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
     far = f"{critical_difference(len(order), number):.2f}" if number > 1 and len(order) > 1 else "-"
     caption = f"Over {number} settings; mean ranks differ by {far} or more (Nemenyi, 95 %)"
     return frame_table(caption, lines, SUMMARY_LINE, words=1)
+
+
+def field_tables(settings: pd.DataFrame, core: Sequence[Row]) -> list[Table]:
+    """What `pace-full` set out to do, the ranked rows, and every setting."""
+    return [
+        aims_table("What pace-full set out to do", full_aims(settings)),
+        summary_table(settings, core),
+        frame_table("Setting by setting", settings, SETTING_LINE, names=2, words=2),
+    ]
 
 
 def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:

@@ -94,16 +94,9 @@ class Outcome:
             if len(self.beyond.lines(beyond.METHODS)):
                 yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
         for name, (settings, core) in self.draws.items():
-            aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
-            every = tables.frame_table(
-                "Setting by setting", settings, field.SETTING_LINE, names=2, words=2
-            )
-            summary = field.summary_table(settings, core)
-            yield f"{name}.md", tables.markdown(_filled([aims, summary, every]))
-            yield (
-                f"{name}.csv",
-                settings[list(field.TIDY.values())].to_csv(index=False, header=list(field.TIDY)),
-            )
+            yield f"{name}.md", tables.markdown(_filled(field.field_tables(settings, core)))
+            columns = settings[list(field.TIDY.values())]
+            yield f"{name}.csv", columns.to_csv(index=False, header=list(field.TIDY))
         if self._asked("models") and len(models.model_scores(self.scores, self.seeds)):
             yield "models.md", models.models_markdown(self.scores, self.seeds)
 

@@ -25,7 +25,6 @@ TITLES = {
     "pubmed": "PubMed",
     "cs": "CS",
     "computers": "Computers",
-    "ogbn-arxiv": "ogbn-arxiv",
 }
 CITATION_MEAN = "Cora+CiteSeer+PubMed mean"  # the rank table's bytes are averaged over these
 PRINTED = 0.005  # points: what rounding to two digits hides
@@ -38,9 +37,6 @@ SAME = {  # labels of one row in several tables -> its label among the redraws
     "Local+CNLL": "Local",
 }
 Key = tuple[str, str, str, str, int]  # dataset's title, row's label, metric, partition, clients
-Redrawn = Mapping[Key, Draws]
-
-
 METRIC = {
     "accuracy": "Accuracy",
     "weighted_f1": "W-F1",
@@ -109,7 +105,7 @@ def known_draws(scores: pd.DataFrame, seeds: Sequence[int]) -> dict[Key, Draws]:
     return known
 
 
-def beside(records: pd.DataFrame, redrawn: Redrawn) -> pd.DataFrame:
+def beside(records: pd.DataFrame, redrawn: Mapping[Key, Draws]) -> pd.DataFrame:
     """Our numbers with the paper's, and whether a draw of the masks explains the difference.
 
     Draws of the same row with ten Louvain clients are borrowed where those of its own setting were not
@@ -251,17 +247,15 @@ def fairness_summary(numbers: pd.DataFrame) -> Table:
     for table in (numbers, paper[paper.table == "fairness"]):
         means = table.set_index(["metric", "dataset", "method"])["mean"]
         wide = means.unstack(sort=False).reindex(columns=[*rivals, "PACE"]).dropna(subset="PACE")
-        best = wide[rivals].max(axis=1)
-        found = {"best": wide[rivals].idxmax(axis=1), "its": best, "pace": wide.PACE}
-        both.append(pd.DataFrame(found).assign(gap=wide.PACE - best))
-    form = (
-        "{best} ({best_})|{its:.2f} ({its_:.2f})|{pace:.2f} ({pace_:.2f})|{gap:+.2f} ({gap_:+.2f})"
-    )
-    pairs = both[0].merge(both[1], left_index=True, right_index=True, suffixes=("", "_"))
-    rows = [
-        [row["dataset"], METRIC[row["metric"]], *form.format(**row).split("|")]
-        for row in pairs.reset_index().to_dict("records")
-    ]
+        best, names = wide[rivals].max(axis=1), wide[rivals].idxmax(axis=1)
+        both.append(wide[["PACE"]].assign(name=names, best=best, gap=wide.PACE - best))
+    ours, theirs = both
+    rows = []
+    for metric, dataset in ours.index.intersection(theirs.index, sort=False):
+        row, paper = ours.loc[metric, dataset], theirs.loc[metric, dataset]
+        numbers = [f"{row[key]:.2f} ({paper[key]:.2f})" for key in ("best", "PACE")]
+        gap = f"{row.gap:+.2f} ({paper.gap:+.2f})"
+        rows.append([dataset, METRIC[metric], f"{row['name']} ({paper['name']})", *numbers, gap])
     heads = ["Dataset", "Metric", "Best with CNLL", "Its score", "PACE", "Gap"]
     ordered = sorted(rows, key=lambda row: row[1])
     return Table.of("Fairness summary", heads, ordered, names=3, words=0)
@@ -310,13 +304,8 @@ def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
 
 def markdown(tables: Iterable[Table]) -> str:
     """Tables below each other, each under its title."""
-    return (
-        "\n\n".join(
-            f"## {table.title}\n\n{table.markdown()}" if table.title else table.markdown()
-            for table in tables
-        )
-        + "\n"
-    )
+    blocks = [f"## {t.title}\n\n{t.markdown()}" if t.title else t.markdown() for t in tables]
+    return "\n\n".join(blocks) + "\n"
 
 
 def write_tables(folder: Path, name: str, tables: Iterable[Table]) -> Path:

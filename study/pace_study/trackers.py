@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from statistics import fmean
@@ -18,10 +17,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from pace.cli import given
 from pace.errors import SettingError
 from pace.reports import KEY, SIZES, STEPS, RunResult, distinct
 from pace.task import SCORES
 
+EXTRA = "pace-study[tracking]"
 FAMILIES = {
     "score": tuple(SCORES),
     "adoption": ("alpha", "kept_local"),
@@ -55,16 +56,6 @@ def tracked(run: RunResult) -> Iterator[Tracked]:
         yield Tracked(f"{method}-{reading}", settings, numbers, means, alphas)
 
 
-def library(tracker: str, module: str) -> Any:
-    """What a tracker needs, or how to get it; asked for before anything is computed."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise SettingError(
-            f"--track {tracker} needs {module.partition('.')[0]}: pip install 'pace-study[tracking]'"
-        ) from None
-
-
 def title(run: RunResult) -> str:
     settings = run.settings
     name = f"{settings.dataset}-{settings.partition}-c{settings.clients}"
@@ -75,7 +66,7 @@ def tensorboard(where: str) -> Callable[[RunResult], Path]:
     """Log runs for TensorBoard, each in a new folder below `where`, such as `cora-louvain-c10-1`."""
     if Path(where).is_file():
         raise SettingError(f"--track tensorboard={where}: that is a file, name a folder")
-    library("tensorboard", "tensorboard")
+    given.need("--track tensorboard", EXTRA, "tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
     def log(run: RunResult) -> Path:
@@ -99,8 +90,11 @@ def tensorboard(where: str) -> Callable[[RunResult], Path]:
 
 def mlflow(where: str) -> Callable[[RunResult], str]:
     """Log runs for MLflow: `where` is a database's file or a tracking server's address."""
+    given.need("--track mlflow", EXTRA, "mlflow")
+    from mlflow.tracking import MlflowClient
+
     address = where if "://" in where else f"sqlite:///{Path(where).resolve()}"
-    client: Any = library("mlflow", "mlflow.tracking").MlflowClient(tracking_uri=address)
+    client = MlflowClient(tracking_uri=address)
     try:
         client.search_experiments(max_results=1)
     except Exception as error:  # of its database, its network or its own
