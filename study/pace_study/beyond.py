@@ -49,10 +49,10 @@ AGAINST: Columns = (
 def by_setting(trials: pd.DataFrame, others: Mapping[str, Row]) -> pd.DataFrame:
     """A line for each setting and label of some trials, against each of the other rows there."""
     lines = []
-    for (dataset, partition, clients), here in trials.groupby(SETTING, sort=False):
+    for (dataset, partition, clients), members in trials.groupby(SETTING, sort=False):
         rows = {
-            label: own.set_index(["data_seed", "seed"]).sort_index()
-            for label, own in here.groupby("label", sort=False)
+            label: group.set_index(["data_seed", "seed"]).sort_index()
+            for label, group in members.groupby("label", sort=False)
         }
         for label, ours in rows.items():
             lines.append(
@@ -98,13 +98,13 @@ def against(ours: pd.DataFrame, other: pd.DataFrame | None, partition: str) -> d
 def over_settings(lines: pd.DataFrame) -> pd.DataFrame:
     """A line for each label of those by setting: means, and the lowest and all harm against others."""
     groups = lines.groupby("label", sort=False)
-    found = groups[[*MEANS, *SIZES]].mean().assign(settings=groups.size())
+    summary = groups[[*MEANS, *SIZES]].mean().assign(settings=groups.size())
     for other in (name.removeprefix("over_") for name in lines if name.startswith("over_")):
         over, harm = groups[f"over_{other}"], groups[f"harm_{other}"]
-        found[f"over_{other}"], found[f"lowest_{other}"] = over.mean(), over.min()
-        found[f"harm_{other}"] = harm.agg(lambda harms: Harm.total(harms.dropna()))
-        found[f"worst_{other}"] = groups[f"worst_{other}"].min()
-    return found.assign(label=found.index)
+        summary[f"over_{other}"], summary[f"lowest_{other}"] = over.mean(), over.min()
+        summary[f"harm_{other}"] = harm.agg(lambda harms: Harm.total(harms.dropna()))
+        summary[f"worst_{other}"] = groups[f"worst_{other}"].min()
+    return summary.assign(label=summary.index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,27 +122,27 @@ class Beyond:
         """
         trials = pd.concat(of_part(self.scores, part, self.seeds) for part in homes)
         tuned = trials.dataset.isin(study.CITATION) & trials.data_seed.isin(TUNING_DRAWS)
-        found = by_setting(trials[~tuned], {"local": LOCAL, "pace": PACE})
-        if found.empty:
+        lines = by_setting(trials[~tuned], {"local": LOCAL, "pace": PACE})
+        if lines.empty:
             return pd.DataFrame(columns=["label", "setting"])
-        sizes = found[found.label == PACE.label].set_index("setting")[SIZES]
-        found[SIZES] /= sizes.reindex(found.setting).to_numpy()
-        return found[found.over_pace.notna()].set_index("setting", drop=False)
+        sizes = lines[lines.label == PACE.label].set_index("setting")[SIZES]
+        lines[SIZES] /= sizes.reindex(lines.setting).to_numpy()
+        return lines[lines.over_pace.notna()].set_index("setting", drop=False)
 
     def settings(self, row: Row = DUO, homes: Sequence[Part] = HOMES) -> pd.DataFrame:
         """A row, by the setting's name."""
-        found = self.compared(homes)
-        return found[found.label == row.label]
+        lines = self.compared(homes)
+        return lines[lines.label == row.label]
 
     def lines(self, rows: Iterable[Row] | Mapping[str, Row]) -> pd.DataFrame:
         """Each row over the settings that all rows have; empty unless each has some."""
         named = rows if isinstance(rows, Mapping) else {row.label: row for row in rows}
-        found = {name: self.settings(row) for name, row in named.items()}
-        common = set.intersection(*(set(settings.index) for settings in found.values()))
+        settings = {name: self.settings(row) for name, row in named.items()}
+        common = set.intersection(*(set(own.index) for own in settings.values()))
         if not common:
             return pd.DataFrame()
-        kept = pd.concat(settings.assign(label=name) for name, settings in found.items())
-        return over_settings(kept[kept.index.isin(common)])
+        lines = pd.concat(own.assign(label=name) for name, own in settings.items())
+        return over_settings(lines[lines.index.isin(common)])
 
 
 # --- what they set out to do --------------------------------------------------------------------
@@ -155,10 +155,10 @@ def aim(statement: str, holds: bool, evidence: str) -> Finding:
 
 def duo_aims(beyond: Beyond) -> list[Finding]:
     """What pace-duo set out to do."""
-    found = beyond.lines((PACE, DUO))
-    if found.empty:
+    lines = beyond.lines((PACE, DUO))
+    if lines.empty:
         return []
-    ours, (old, new) = beyond.settings(), (found.loc[label] for label in found.index)
+    ours, (old, new) = beyond.settings(), (lines.loc[label] for label in lines.index)
     least, lowest = ours.over_pace.idxmin(), ours.over_local.idxmin()
     most = ours[["upload", "returned"]].max(axis=1)
     return [
@@ -194,10 +194,10 @@ def duo_aims(beyond: Beyond) -> list[Finding]:
 
 def ridge_aims(beyond: Beyond) -> list[Finding]:
     """What the closed form set out to do, in both its forms."""
-    found = beyond.lines((PACE, RIDGE, SUMS))
-    if found.empty:
+    lines = beyond.lines((PACE, RIDGE, SUMS))
+    if lines.empty:
         return []
-    old, ridge, sums = (found.loc[label] for label in found.index)
+    old, ridge, sums = (lines.loc[label] for label in lines.index)
     aims = [
         aim(
             f"{new.name}: on average at least {least} points above PACE.",
@@ -263,11 +263,11 @@ def duo_tables(beyond: Beyond) -> list[Table]:
 
 def ridge_tables(beyond: Beyond) -> list[Table]:
     """The closed form's tables and aims."""
-    every = {"Harmed: PACE": PACE, "duo": DUO, "ridge": RIDGE, "sums": SUMS}
+    harmed = {"Harmed: PACE": PACE, "duo": DUO, "ridge": RIDGE, "sums": SUMS}
     columns = [
         *((row.label, (row, "accuracy"), ".2f") for row in (LOCAL, PACE, DUO)),
         *_against(RIDGE, "pace-ridge"), *_against(SUMS, "sums"),
-        *((head, (row, "harm_local"), "d") for head, row in every.items()),
+        *((head, (row, "harm_local"), "d") for head, row in harmed.items()),
         ("Worst, ridge", (RIDGE, "worst_local"), POINTS),
         ("Worst, sums", (SUMS, "worst_local"), POINTS),
     ]  # fmt: skip
@@ -283,9 +283,9 @@ def ridge_tables(beyond: Beyond) -> list[Table]:
 
 
 def aims_table(caption: str, aims: Sequence[Finding]) -> Table:
-    words = {"holds": Value("reached"), "fails": Value("not reached", mark="best")}
+    verdicts = {"holds": Value("reached"), "fails": Value("not reached", mark="best")}
     rows: list[list[str | Value]] = [
-        [aim.statement, words[aim.verdict], aim.evidence] for aim in aims
+        [aim.statement, verdicts[aim.verdict], aim.evidence] for aim in aims
     ]
     return Table.of(caption, ("Aim", "", "Measured"), rows, names=3)
 
@@ -302,9 +302,9 @@ def side_by_side(
     A column's number is that of a row: `(row, which)`.
     """
     rows = dict.fromkeys(row for _, (row, _), _ in columns)
-    found = pd.concat({row: beyond.settings(row, homes) for row in rows}, axis=1, join="inner")
+    settings = pd.concat({row: beyond.settings(row, homes) for row in rows}, axis=1, join="inner")
     first = ("Setting", (next(iter(rows)), "setting"), "")
-    return frame_table(caption, found, (first, *columns))
+    return frame_table(caption, settings, (first, *columns))
 
 
 def elsewhere_table(beyond: Beyond) -> Table:

@@ -153,8 +153,8 @@ class Check:
 
 def judged(checks: Sequence[Check]) -> tuple[str, str]:
     """The sentence's verdict, which is its worst check's, and the evidence of them all."""
-    known = [check.verdict for check in checks if check.verdict != UNKNOWN]
-    verdict = next((each for each in (FAILS, WITHIN, HOLDS) if each in known), UNKNOWN)
+    verdicts = [check.verdict for check in checks if check.verdict != UNKNOWN]
+    verdict = next((kind for kind in (FAILS, WITHIN, HOLDS) if kind in verdicts), UNKNOWN)
     return verdict, "; ".join(check.evidence for check in checks)
 
 
@@ -256,12 +256,12 @@ def both_metrics(
     number: Number, settings: Sequence[Setting], form: str = "{}", **wanted: Any
 ) -> list[Check]:
     """In each setting accuracy and weighted F1; the form says where in its name they stand."""
-    found = []
+    checks = []
     for setting, (metric, word) in product(settings, METRICS.items()):
         count = f", C = {setting.clients}" if setting.clients != 10 else ""
         name = form.format(f"{title(setting.dataset)}{count} {word}")
-        found.append(Check(name, number, [setting], metric=metric, **wanted))
-    return found
+        checks.append(Check(name, number, [setting], metric=metric, **wanted))
+    return checks
 
 
 def on(dataset: str, rows: Sequence[Row], word: str = "", **wanted: Any) -> Check:
@@ -283,17 +283,17 @@ def leads(rows: Sequence[Row], datasets: Sequence[str]) -> list[Check]:
 
 def intervals() -> list[Check]:
     """95 % paired t over seeds: beyond zero on the citation graphs, across it on the others."""
-    found = []
+    checks = []
     for name, (metric, word) in product(AVAILABLE, METRICS.items()):
         label, bounds = f"{title(name)} {word}", ABOVE_ZERO if name in CITATION else BELOW_ZERO
         ask = partial(Check, settings=[Setting(name)], rows=(PACE, LOCAL), metric=metric)
         low, high = (partial(interval_end, which=which) for which in (0, 1))
-        found += [
+        checks += [
             ask(f"{label} mean", mean),
             ask(f"{label} interval from", low, bounds=bounds, redraw=False),
             ask("to", high, redraw=False),
         ]
-    return found
+    return checks
 
 
 def counted(of: int, papers: Mapping[str, int], **more: Any) -> list[Check]:
@@ -319,7 +319,7 @@ def bold(name: str) -> list[Check]:
     rows = {row.label: row for row in part.rows if row.method not in UNPUBLISHED}
     paper = published()
     paper = paper[(paper.table == part.table) & (paper.clients == part.clients[0])]
-    found = []
+    checks = []
     for dataset, metric in product([d for d in part.datasets if d in AVAILABLE], part.metrics):
         column = paper[(paper.dataset == title(dataset)) & (paper.metric == metric)]
         theirs = column.set_index("method")["mean"].loc[list(rows)]
@@ -327,8 +327,8 @@ def bold(name: str) -> list[Check]:
         order = [*(row for label, row in rows.items() if label != best), rows[best]]
         label = f"{BRIEF.get(name, '')}{title(dataset)} {METRICS[metric]} {best} ahead by"
         setting = Setting(dataset, part.partition, part.clients[0])
-        found.append(Check(label, lead, [setting], order, metric, AT_LEAST_ZERO))
-    return found
+        checks.append(Check(label, lead, [setting], order, metric, AT_LEAST_ZERO))
+    return checks
 
 
 NOT_RUN = Check("ogbn-arxiv", mean, (), ())

@@ -89,40 +89,39 @@ def reproduce(
     chosen_seeds = given.seeds(seeds)
     listed, ours = given.words(methods), {*CONTROLS, *ROUNDS}
     others = ",".join(name for name in listed if name not in ours)
-    own = [name for name in listed if name in ours]
-    named = own + given.method_names(others) if methods else None
-    kept = Study(out) if stored else None
-    here = [*kept.datasets, *kept.absent] if kept else None
-    every = [part.name for part in kept.parts] if kept else ["main"]
-    asked = moved(parts or every, partition, clients, given.words(draws))
-    wanted = narrowed(asked, given.words(datasets) if datasets else here, named)
+    study_methods = [name for name in listed if name in ours]
+    named = study_methods + given.method_names(others) if methods else None
+    study = Study(out) if stored else None
+    names = [*study.datasets, *study.absent] if study else None
+    stored_parts = [part.name for part in study.parts] if study else ["main"]
+    asked = moved(parts or stored_parts, partition, clients, given.words(draws))
+    computed = narrowed(asked, given.words(datasets) if datasets else names, named)
     how = run.How(given.device(device), epochs)
-    store = kept.store if kept else Store(out / "cells")
-    if kept:
-        chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in kept.cells}]
-        todo, reused, absent = list[Cell](), len(kept.cells), dict.fromkeys(kept.absent, "no data")
+    store = study.store if study else Store(out / "cells")
+    if study:
+        chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in study.cells}]
+        todo, reused = list[Cell](), len(study.cells)
+        absent = dict.fromkeys(study.absent, "no data")
     else:
-        todo, reused, absent = run.plan(wanted, chosen_seeds, store, how)
+        todo, reused, absent = run.plan(computed, chosen_seeds, store, how)
     with console.progress(len(todo), "Starting") as bar:
         run.compute(
-            todo,
-            store,
-            how,
+            *(todo, store, how),
             jobs=jobs,
             done=lambda cell: bar(f"{cell.dataset} C={cell.clients} {cell.method}"),
         )
-    found = Outcome(wanted, store, chosen_seeds)
+    outcome = Outcome(computed, store, chosen_seeds)
     if not stored:
-        found.add_membership()
+        outcome.add_membership()
         note_command(out, shlex.join(["pace", *sys.argv[1:]]))
-    written = found.write(out, absent)
+    written = outcome.write(out, absent)
     path = write_study_page(out, chosen_seeds)
     written.append(path)
     if as_json:
         counts = {"computed": len(todo), "reused": reused, "absent": absent}
         console.answer({**counts, "written": written}, as_json=True)
         return
-    found.show(console.console())
+    outcome.show(console.console())
     for name, reason in absent.items():
         console.say(f"Not run: {name}: {reason}", err=True)
     console.say(f"Written: {path} and {len(written) - 1} files of tables and figures beside it")

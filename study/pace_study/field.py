@@ -60,7 +60,7 @@ def field_settings(
     scores: pd.DataFrame,
     rows: Sequence[Row],
     seeds: Sequence[int],
-    told: Mapping[str, float] | None = None,
+    membership: Mapping[str, float] | None = None,
     *,
     own: bool = False,
 ) -> pd.DataFrame:
@@ -69,20 +69,20 @@ def field_settings(
     `told` is how well uploads tell who was trained on, by method. With `own`, methods that are stored
     beside those of the rows have a row too.
     """
-    here = scores[scores.data_seed.isin(study.FRESH_DRAWS) & (scores.model == "gcn")]
-    here = here[here.seed == study.in_order(seeds)[0]]
+    cells = scores[scores.data_seed.isin(study.FRESH_DRAWS) & (scores.model == "gcn")]
+    cells = cells[cells.seed == study.in_order(seeds)[0]]
     # Settings in the order of their cells, partition by partition.
-    here = here.assign(group=here.groupby(["partition", "clients"], sort=False).ngroup())
+    cells = cells.assign(group=cells.groupby(["partition", "clients"], sort=False).ngroup())
     if own:
-        known = {row.method for row in rows}
-        rows = [*rows, *(Row(name, name) for name in here.method.unique() if name not in known)]
-    trials = of_rows(here, rows).sort_values(["group", "dataset"], kind="stable")
+        listed = {row.method for row in rows}
+        rows = [*rows, *(Row(name, name) for name in cells.method.unique() if name not in listed)]
+    trials = of_rows(cells, rows).sort_values(["group", "dataset"], kind="stable")
     drawn = trials.groupby([*SETTING, "label"]).seed.transform("size")
-    found = by_setting(trials[drawn >= FEWEST_DRAWS], {"local": LOCAL, "alone": ALONE})
-    if found.empty:
-        return found
-    return found.assign(membership=found.method.map(told or {})).join(
-        pd.DataFrame(map(facts, found.method))
+    lines = by_setting(trials[drawn >= FEWEST_DRAWS], {"local": LOCAL, "alone": ALONE})
+    if lines.empty:
+        return lines
+    return lines.assign(membership=lines.method.map(membership or {})).join(
+        pd.DataFrame(map(facts, lines.method))
     )
 
 
@@ -95,19 +95,19 @@ def ranked(settings: pd.DataFrame, core: Sequence[Row]) -> pd.DataFrame:
         return settings
     needed = {row.label for row in core}
     labels = settings.groupby("setting").label.agg(set)
-    kept = settings[settings.setting.isin(labels[labels.map(needed.issubset)].index)]
-    counts = kept.groupby("label").setting.nunique()
-    kept = kept[kept.label.isin(counts[counts == kept.setting.nunique()].index)]
-    draws = kept.groupby("setting").by_draw
+    lines = settings[settings.setting.isin(labels[labels.map(needed.issubset)].index)]
+    counts = lines.groupby("label").setting.nunique()
+    lines = lines[lines.label.isin(counts[counts == lines.setting.nunique()].index)]
+    draws = lines.groupby("setting").by_draw
     accuracy = draws.transform(lambda rows: pd.concat([*rows], axis=1).dropna().mean().to_numpy())
-    return kept.assign(accuracy=accuracy)
+    return lines.assign(accuracy=accuracy)
 
 
-def ranks(kept: pd.DataFrame) -> pd.Series:
+def ranks(lines: pd.DataFrame) -> pd.Series:
     """Mean rank by accuracy, 1 is best, of rows that have the same settings; ties share a rank."""
-    if kept.empty:
+    if lines.empty:
         return pd.Series(dtype=float)
-    table = kept.pivot(index="setting", columns="label", values="accuracy")
+    table = lines.pivot(index="setting", columns="label", values="accuracy")
     mean: pd.Series = table.rank(axis=1, ascending=False).mean()
     return mean.sort_values(kind="stable")
 
@@ -136,12 +136,12 @@ def facts(method: str) -> dict[str, Any]:
 
 def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
     """Each ranked row over the settings that all of them have, the best mean rank first."""
-    here = ranked(settings, core)
-    order, number, lines = ranks(here), 0, pd.DataFrame()
-    if len(here):
-        number = here.setting.nunique()
-        same = here.groupby("label")[["rounds", "membership", "labels"]].first()
-        lines = over_settings(here).join(same).assign(rank=order).loc[order.index]
+    rows = ranked(settings, core)
+    order, number, lines = ranks(rows), 0, pd.DataFrame()
+    if len(rows):
+        number = rows.setting.nunique()
+        same = rows.groupby("label")[["rounds", "membership", "labels"]].first()
+        lines = over_settings(rows).join(same).assign(rank=order).loc[order.index]
     far = f"{critical_difference(len(order), number):.2f}" if number > 1 and len(order) > 1 else "-"
     caption = f"Over {number} settings; mean ranks differ by {far} or more (Nemenyi, 95 %)"
     return frame_table(caption, lines, SUMMARY_LINE, words=1)
@@ -159,12 +159,12 @@ def field_tables(settings: pd.DataFrame, core: Sequence[Row]) -> list[Table]:
 def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
     """The settings that were asked for, in few columns, the most accurate row of each first."""
     keys = {(name, p.partition, c) for p in parts for name in p.datasets for c in p.clients}
-    places = settings[SETTING].itertuples(index=False, name=None)
-    kept = settings[[place in keys for place in places]]
-    kept = kept.sort_values(["setting", "accuracy"], ascending=[True, False], kind="stable")
-    if kept.setting.nunique() > 1:
-        return frame_table("What was asked for", kept, SETTING_LINE[:5], names=2)
-    return frame_table(str(kept.setting.max()), kept, SETTING_LINE[1:7])
+    stored = settings[SETTING].itertuples(index=False, name=None)
+    lines = settings[[setting in keys for setting in stored]]
+    lines = lines.sort_values(["setting", "accuracy"], ascending=[True, False], kind="stable")
+    if lines.setting.nunique() > 1:
+        return frame_table("What was asked for", lines, SETTING_LINE[:5], names=2)
+    return frame_table(str(lines.setting.max()), lines, SETTING_LINE[1:7])
 
 
 def full_aims(settings: pd.DataFrame) -> list[Finding]:
@@ -172,7 +172,7 @@ def full_aims(settings: pd.DataFrame) -> list[Finding]:
     if settings.empty:
         return []
     settings = settings[~settings.dataset.isin(PARTS["field-more-labels"].datasets)]
-    rows = {label: found.set_index("setting") for label, found in settings.groupby("label")}
+    rows = {label: lines.set_index("setting") for label, lines in settings.groupby("label")}
     if not {FULL.label, RIDGE.label, ALONE.label, LOCAL.label} <= set(rows):
         return []
     full, local, aims = rows[FULL.label], rows[LOCAL.label], []

@@ -53,7 +53,10 @@ def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFram
     local = of_part(scores, part, seeds, [replace(PACE, reading="local")])
     rows = []
     for dataset, mine in of_part(scores, part, seeds, [PACE]).groupby("dataset", sort=False):
-        own, receivers = local[local.dataset == dataset], np.stack(mine.gains.to_list(), axis=1)
+        local_trials, receivers = (
+            local[local.dataset == dataset],
+            np.stack(mine.gains.to_list(), axis=1),
+        )
         shared = {
             "dataset": title(dataset),
             "receivers": receivers,
@@ -62,7 +65,7 @@ def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFram
             "alphas": np.stack(mine.alphas.to_list(), axis=1),
         }
         for metric in part.metrics:
-            points = mine[metric].to_numpy() - own[metric].to_numpy()
+            points = mine[metric].to_numpy() - local_trials[metric].to_numpy()
             low, high = t_interval(points)
             won = {"low": low, "high": high, "won": win_tie_loss(points)}
             rows.append({**shared, "metric": metric, "points": points, **won})
@@ -81,9 +84,9 @@ def rank_figure(outcome: Outcome, part: Part) -> Figure | None:
         1, len(part.datasets) + 1, figsize=(2.7 * (len(part.datasets) + 1), 2.4)
     )
     for axis, dataset in zip(axes, part.datasets, strict=False):
-        found = numbers[(numbers.dataset == title(dataset)) & (numbers.metric == "accuracy")]
-        deviations = found["std"].fillna(0)
-        axis.errorbar(found.place, found["mean"], deviations, color=BLUE, marker="o", capsize=2)
+        values = numbers[(numbers.dataset == title(dataset)) & (numbers.metric == "accuracy")]
+        deviations = values["std"].fillna(0)
+        axis.errorbar(values.place, values["mean"], deviations, color=BLUE, marker="o", capsize=2)
         if dataset in local:
             axis.axhline(local[dataset], color=GREY, linestyle="--", label="Local")
             axis.legend(frameon=False, loc="best")
@@ -93,8 +96,8 @@ def rank_figure(outcome: Outcome, part: Part) -> Figure | None:
         ("upload_percent", ORANGE, "upload"),
         ("downlink_percent", GREEN, "return"),
     ):
-        found = numbers[(numbers.dataset == CITATION_MEAN) & (numbers.metric == metric)]
-        axes[-1].plot(found.place, found["mean"], color=colour, marker="s", label=word)
+        values = numbers[(numbers.dataset == CITATION_MEAN) & (numbers.metric == metric)]
+        axes[-1].plot(values.place, values["mean"], color=colour, marker="s", label=word)
     axes[-1].set(yscale="log", title="Bytes", ylabel="% of dense")
     axes[-1].legend(frameon=False)
     for axis in axes:
@@ -105,28 +108,28 @@ def rank_figure(outcome: Outcome, part: Part) -> Figure | None:
 
 def transfer_figure(outcome: Outcome, part: Part) -> Figure | None:
     """(a-b) PACE - Local with 95 % paired t intervals; (c) helped, tied and harmed receivers."""
-    found = gains(part, outcome.scores, outcome.seeds)[::-1]
-    if found.empty:
+    rows = gains(part, outcome.scores, outcome.seeds)[::-1]
+    if rows.empty:
         return None
-    accuracy = found[found.metric == "accuracy"]
+    accuracy = rows[rows.metric == "accuracy"]
     figure, axes = plt.subplots(1, 3, figsize=(11, 0.7 + 0.42 * len(accuracy)), sharey=True)
     heads = {"accuracy": "(a) Accuracy", "weighted_f1": "(b) Weighted F1"}
     for axis, (metric, head) in zip(axes, heads.items(), strict=False):
-        for place, line in enumerate(found[found.metric == metric].itertuples()):
-            axis.plot((line.low, line.high), [place, place], color=BLUE, linewidth=2)
-            axis.plot(line.points.mean(), place, "o", color=BLUE)
+        for height, line in enumerate(rows[rows.metric == metric].itertuples()):
+            axis.plot((line.low, line.high), [height, height], color=BLUE, linewidth=2)
+            axis.plot(line.points.mean(), height, "o", color=BLUE)
             word, corner = "{}/{}/{}".format(*line.won), ("axes fraction", "data")
             style = {"ha": "right", "fontsize": 7, "color": GREY}
-            axis.annotate(word, (1.0, place), (-2, 5), corner, "offset points", **style)
+            axis.annotate(word, (1.0, height), (-2, 5), corner, "offset points", **style)
         axis.axvline(0, color=GREY, linewidth=0.8)
         axis.set(title=f"{head}: PACE - Local", xlabel="points, 95 % paired t; win/tie/loss")
     counts = np.array(accuracy.helped.to_list()).T
     ends = counts.cumsum(0)
     for count, end, colour in zip(counts, ends, (GREEN, GREY, RED), strict=True):
         axes[2].barh(range(len(accuracy)), count, left=end - count, color=colour, height=0.6)
-    for place, (end, worst) in enumerate(zip(ends[-1], accuracy.worst, strict=True)):
+    for height, (end, worst) in enumerate(zip(ends[-1], accuracy.worst, strict=True)):
         offset = {"textcoords": "offset points", "va": "center", "fontsize": 7}
-        axes[2].annotate(f"worst {worst:+.2f}", (end, place), (4, 0), **offset)
+        axes[2].annotate(f"worst {worst:+.2f}", (end, height), (4, 0), **offset)
     axes[2].set(title="(c) Receivers helped, tied, harmed", xlabel="receiver-seed units")
     axes[2].margins(x=0.18)
     axes[0].set_yticks(range(len(accuracy)), accuracy.dataset)
@@ -135,17 +138,17 @@ def transfer_figure(outcome: Outcome, part: Part) -> Figure | None:
 
 def alpha_figure(outcome: Outcome, part: Part) -> Figure | None:
     """Every receiver's alpha on every seed, receivers sorted by their mean."""
-    found = gains(replace(part, metrics=("accuracy",)), outcome.scores, outcome.seeds)
-    if found.empty:
+    rows = gains(replace(part, metrics=("accuracy",)), outcome.scores, outcome.seeds)
+    if rows.empty:
         return None
     figure, axes = plt.subplots(
-        1, len(found), figsize=(2.2 * len(found), 2.4), sharey=True, squeeze=False
+        1, len(rows), figsize=(2.2 * len(rows), 2.4), sharey=True, squeeze=False
     )
-    for axis, dataset in zip(axes[0], found.itertuples(), strict=True):
+    for axis, dataset in zip(axes[0], rows.itertuples(), strict=True):
         order = dataset.alphas[dataset.alphas.mean(1).argsort(kind="stable")]
-        for place, alphas in enumerate(order):
-            axis.plot([place] * len(alphas), alphas, "o", color=BLUE, alpha=0.35, markersize=3)
-            axis.plot(place, alphas.mean(), "_", color=ORANGE, markersize=9, mew=2)
+        for receiver, alphas in enumerate(order):
+            axis.plot([receiver] * len(alphas), alphas, "o", color=BLUE, alpha=0.35, markersize=3)
+            axis.plot(receiver, alphas.mean(), "_", color=ORANGE, markersize=9, mew=2)
         axis.set(title=dataset.dataset, xlabel="receiver", ylim=(-0.04, 1.04))
         axis.xaxis.get_major_locator().set_params(integer=True)
     axes[0][0].set_ylabel("α")
@@ -155,11 +158,12 @@ def alpha_figure(outcome: Outcome, part: Part) -> Figure | None:
 def bytes_figure(outcome: Outcome, part: Part) -> Figure | None:
     """Accuracy against the bytes a client exchanges, for every method."""
     published = [row for row in MATRIX if row.method not in UNPUBLISHED]
-    found = of_part(outcome.scores, part, outcome.seeds, published)
-    found = found[found.clients == part.clients[0]]
-    found = found.assign(kilobytes=(found.upload + found.returned) / found.alphas.map(len) / 1000)
-    found.loc[found.label == LOCAL.label, "kilobytes"] = 0.0
-    means = found.groupby(["dataset", "label"])[["kilobytes", "accuracy"]].mean()
+    trials = of_part(outcome.scores, part, outcome.seeds, published)
+    trials = trials[trials.clients == part.clients[0]]
+    total = trials.upload + trials.returned
+    trials = trials.assign(kilobytes=total / trials.alphas.map(len) / 1000)
+    trials.loc[trials.label == LOCAL.label, "kilobytes"] = 0.0
+    means = trials.groupby(["dataset", "label"])[["kilobytes", "accuracy"]].mean()
     names = [name for name in part.datasets if (name, LOCAL.label) in means.index]
     if not names:
         return None
@@ -179,14 +183,14 @@ def bytes_figure(outcome: Outcome, part: Part) -> Figure | None:
 
 def guard_figure(outcome: Outcome, part: Part) -> Figure | None:
     """Mean gain over Local against receivers harmed, by the guard's level; PACE beside it."""
-    found = outcome.beyond.lines(LEVELS)
-    if found.empty:
+    levels = outcome.beyond.lines(LEVELS)
+    if levels.empty:
         return None
     (pace,) = outcome.beyond.lines((PACE,)).itertuples()
     figure, axis = plt.subplots(figsize=(4.6, 3.0))
-    shares = [harm.percent for harm in found.harm_local]
-    axis.plot(shares, found.over_local, "o-", color=ORANGE, label="pace-duo")
-    for level, share, points in zip(found.label, shares, found.over_local, strict=True):
+    shares = [harm.percent for harm in levels.harm_local]
+    axis.plot(shares, levels.over_local, "o-", color=ORANGE, label="pace-duo")
+    for level, share, points in zip(levels.label, shares, levels.over_local, strict=True):
         word = "no guard" if level == "1" else f"level {level}"
         axis.annotate(word, (share, points), (6, -9), textcoords="offset points", fontsize=8)
     axis.plot(pace.harm_local.percent, pace.over_local, "D", color=BLUE, label="PACE")

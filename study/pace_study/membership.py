@@ -36,14 +36,14 @@ def read_membership(folder: Path) -> dict[str, float]:
 
 def add_membership(folder: Path, methods: Iterable[str]) -> Mapping[str, float]:
     """The folder's numbers, with those of methods that it had none of."""
-    known = read_membership(folder)
+    aucs = read_membership(folder)
     for name in methods:
-        if name not in known:
+        if name not in aucs:
             with suppress(PaceError):  # it cannot be run on this graph
-                known[name] = round(membership(name), 3)
-    text = json.dumps(dict(sorted(known.items())), indent=1)
+                aucs[name] = round(membership(name), 3)
+    text = json.dumps(dict(sorted(aucs.items())), indent=1)
     atomic.write(folder / FILE, f"{text}\n".encode())
-    return known
+    return aucs
 
 
 def membership(name: str) -> float:
@@ -58,8 +58,8 @@ def membership(name: str) -> float:
     federation = Federation(model, method, SEED)
     if isinstance(method, Played):
         outcome, _ = method.played(federation)
-        held = [models[0] for models in next(iter(outcome.models.values()))]
-        readings = [Reading(model) for model in outcome.sent or held]
+        final = [models[0] for models in next(iter(outcome.models.values()))]
+        readings = [Reading(model) for model in outcome.sent or final]
     else:
         starts = {federation.seed: federation.start}
         models = train_cohort(graphs, federation.network, starts, recipe=federation.recipe)
@@ -68,13 +68,13 @@ def membership(name: str) -> float:
             for local, graph in zip(models[federation.seed], graphs, strict=True)
         ]
         readings = [layouts.explain_uploads(upload, federation).reading() for upload in sent]
-    found = []
+    aucs = []
     for reading, graph in zip(readings, graphs, strict=True):
         nodes = (mask.nonzero().flatten() for mask in (graph.train, graph.test))
-        found.append(
+        aucs.append(
             max(attacks.membership(reading, graph, federation, *nodes).values(), default=0.5)
         )
-    return float(np.mean(found))
+    return float(np.mean(aucs))
 
 
 @cache

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from pace.io import atomic
-from pace.reports import Table
 from pace_study import beyond, field, models, tables
 from pace_study.cell import Store
 from pace_study.claims import claims_tables, judge_claims
@@ -34,8 +33,8 @@ class Outcome:
         redrawn = tables.known_draws(self.scores, seeds)
         self.numbers: dict[Part, pd.DataFrame] = {}
         for part in parts:
-            if part.table and len(found := tables.measured(part, self.scores, seeds)):
-                self.numbers[part] = tables.beside(found, redrawn)
+            if part.table and len(numbers := tables.measured(part, self.scores, seeds)):
+                self.numbers[part] = tables.beside(numbers, redrawn)
 
     def _asked(self, family: str) -> bool:
         return any(part.family == family for part in self.parts)
@@ -46,14 +45,14 @@ class Outcome:
 
         The field has newcomers too. Empty where it was not asked for.
         """
-        every = {"labels": (REFERENCES, LABELS_CORE, False), "field": (FIELD, CORE, True)}
-        told = read_membership(self.folder)
-        found = {
-            name: (field.field_settings(self.scores, rows, self.seeds, told, own=own), core)
-            for name, (rows, core, own) in every.items()
+        families = {"labels": (REFERENCES, LABELS_CORE, False), "field": (FIELD, CORE, True)}
+        membership = read_membership(self.folder)
+        frames = {
+            name: (field.field_settings(self.scores, rows, self.seeds, membership, own=own), core)
+            for name, (rows, core, own) in families.items()
             if self._asked(name)
         }
-        return {name: pair for name, pair in found.items() if len(pair[0])}
+        return {name: pair for name, pair in frames.items() if len(pair[0])}
 
     def add_membership(self) -> None:
         """Measure what the uploads of the field's methods tell, of those not in the folder yet."""
@@ -69,9 +68,12 @@ class Outcome:
         claims = judge_claims(self.scores, self.seeds)
         texts["claims.md"] = tables.markdown(claims_tables(claims))
         # With those that an earlier run on other parts noted.
-        path, asked = out / "absent.json", {name for part in self.parts for name in part.datasets}
-        known = set(json.loads(path.read_text())) if path.is_file() else set()
-        texts[path.name] = json.dumps(sorted(known - asked | set(absent))) + "\n"
+        path, datasets = (
+            out / "absent.json",
+            {name for part in self.parts for name in part.datasets},
+        )
+        earlier = set(json.loads(path.read_text())) if path.is_file() else set()
+        texts[path.name] = json.dumps(sorted(earlier - datasets | set(absent))) + "\n"
         written = []
         for name, text in texts.items():
             atomic.write(out / name, text.encode())
@@ -90,11 +92,11 @@ class Outcome:
         if self.numbers:
             yield "unexplained.md", tables.markdown([tables.unexplained(self.numbers)])
         if self._asked("beyond") and len(self.beyond.settings()):
-            yield "beyond.md", tables.markdown(_filled(beyond.duo_tables(self.beyond)))
+            yield "beyond.md", tables.markdown(tables.filled(beyond.duo_tables(self.beyond)))
             if len(self.beyond.lines(beyond.METHODS)):
-                yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
+                yield "ridge.md", tables.markdown(tables.filled(beyond.ridge_tables(self.beyond)))
         for name, (settings, core) in self.draws.items():
-            yield f"{name}.md", tables.markdown(_filled(field.field_tables(settings, core)))
+            yield f"{name}.md", tables.markdown(tables.filled(field.field_tables(settings, core)))
             columns = settings[list(field.TIDY.values())]
             yield f"{name}.csv", columns.to_csv(index=False, header=list(field.TIDY))
         if self._asked("models") and len(models.model_scores(self.scores, self.seeds)):
@@ -102,24 +104,20 @@ class Outcome:
 
     def show(self, console: Console) -> None:
         """Each part's table in the terminal, then summaries of what is beyond the paper."""
-        found = [
+        shown = [
             table
             for part, numbers in self.numbers.items()
             for table in tables.part_tables(part, numbers, tables.show_ours)
         ]
         for name, (settings, core) in self.draws.items():
-            asked = [part for part in self.parts if part.family == name]
-            found.append(field.summary_table(settings, core))
-            if len({dataset for part in asked for dataset in part.datasets}) == 1:
-                found.append(field.asked_table(settings, asked))
+            parts = [part for part in self.parts if part.family == name]
+            shown.append(field.summary_table(settings, core))
+            if len({dataset for part in parts for dataset in part.datasets}) == 1:
+                shown.append(field.asked_table(settings, parts))
         if self._asked("models"):
-            found.append(models.model_table(self.scores, self.seeds))
-            found.append(models.geometry_table(self.scores, self.seeds))
+            shown.append(models.model_table(self.scores, self.seeds))
+            shown.append(models.geometry_table(self.scores, self.seeds))
         if self._asked("beyond") and len(self.beyond.settings()):
-            found += beyond.duo_tables(self.beyond)[::2]
-        for table in _filled(found):
+            shown += beyond.duo_tables(self.beyond)[::2]
+        for table in tables.filled(shown):
             table.show(console)
-
-
-def _filled(found: Iterable[Table]) -> list[Table]:
-    return [table for table in found if table.rows]

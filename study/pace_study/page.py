@@ -85,15 +85,15 @@ def write_study_page(folder: Path, seeds: Sequence[int]) -> Path:
 
 
 def document(study: Study, seeds: Sequence[int]) -> Document:
-    found = Outcome([*study.parts, PARTS["field"]], study.store, seeds)
-    judged = [
+    outcome = Outcome([*study.parts, PARTS["field"]], study.store, seeds)
+    findings = [
         page.Finding(f"{claim.text} ({claim.place})", KINDS[claim.verdict], claim.evidence)
-        for claim in judge_claims(found.scores, seeds)
+        for claim in judge_claims(outcome.scores, seeds)
     ]
-    verdicts = [finding.verdict for finding in judged]
-    known = len(judged) - verdicts.count("absent")
+    verdicts = [finding.verdict for finding in findings]
+    judgeable = len(findings) - verdicts.count("absent")
     within = f"{verdicts.count('within')} are compatible with one draw of the masks"
-    numbers = sum(int(table.difference.notna().sum()) for table in found.numbers.values())
+    numbers = sum(int(table.difference.notna().sum()) for table in outcome.numbers.values())
     return Document(
         "PACE: the study, reproduced",
         "One-shot personalized federated graph learning: one upload, one return, Local always kept. "
@@ -101,20 +101,20 @@ def document(study: Study, seeds: Sequence[int]) -> Document:
         "them, every table beside the published numbers, and every receiver.",
         (
             (
-                f"{verdicts.count('holds')} of {known}",
+                f"{verdicts.count('holds')} of {judgeable}",
                 f"judged sentences of the paper hold; {within}",
             ),
             (f"{len(study.cells):,}", "cells: a method on a dataset, partition and seed"),
             (str(numbers), "numbers beside published ones"),
         ),
         (
-            Section("Claims", (page.Text(CLAIMS), page.Findings(tuple(judged)))),
+            Section("Claims", (page.Text(CLAIMS), page.Findings(tuple(findings)))),
             Section("What was run", tuple(_what_was_run(study, seeds))),
             Section("Figures", tuple(_figures(study.folder / "figures"))),
-            Section("Tables", tuple(_tables(found))),
-            Section("Receivers", (_receivers(found.scores, study.datasets),)),
-            *_beyond(found.beyond),
-            *_field(found),
+            Section("Tables", tuple(_tables(outcome))),
+            Section("Receivers", (_receivers(outcome.scores, study.datasets),)),
+            *_beyond(outcome.beyond),
+            *_field(outcome),
         ),
     )
 
@@ -148,55 +148,56 @@ def _figures(figures: Path) -> Iterable[Block]:
             yield page.Figure(*FIGURES[name], path.read_bytes())
 
 
-def _tables(found: Outcome) -> Iterable[Block]:
-    yield tables.agreement(found.numbers)
-    for part, numbers in found.numbers.items():
-        own, pairs = (
+def _tables(outcome: Outcome) -> Iterable[Block]:
+    yield tables.agreement(outcome.numbers)
+    for part, numbers in outcome.numbers.items():
+        ours, pairs = (
             tables.part_tables(part, numbers, show)
             for show in (tables.show_ours, tables.show_beside)
         )
-        named = (replace(table, title=f"{table.title}: measured here") for table in own)
+        named = (replace(table, title=f"{table.title}: measured here") for table in ours)
         beside = tuple(replace(table, note=tables.BESIDE) for table in pairs)
         yield Section(part.title, (*named, page.Fold("Beside the paper's numbers", beside)))
 
 
 def _receivers(scores: pd.DataFrame, datasets: Sequence[str]) -> page.Drilldown:
     """Local and PACE at its own rank on the study's masks, receiver by receiver, over seeds."""
-    here = of_rows(scores[(scores.data_seed == DATA_SEED) & (scores.model == "gcn")], [PACE])
-    settings, tables_of = dict(iter(here.groupby(SETTING))), dict[tuple[str, ...], Table]()
-    for place in sorted(settings, key=lambda p: (datasets.index(p[0]), p[1] != "louvain", *p[1:])):
-        trials = settings[place][["local", "gains", "alphas"]]
-        local, gain, alpha = (np.stack(trials[name].to_list()).mean(0) for name in trials)
+    rows = of_rows(scores[(scores.data_seed == DATA_SEED) & (scores.model == "gcn")], [PACE])
+    rows = rows.assign(order=rows.dataset.map(datasets.index), other=rows.partition != "louvain")
+    rows = rows.sort_values(["order", "other", "partition", "clients"], kind="stable")
+    choices: dict[tuple[str, ...], Table] = {}
+    for (dataset, partition, clients), trials in rows.groupby(SETTING, sort=False):
+        arrays = (trials[name].to_list() for name in ("local", "gains", "alphas"))
+        local, gain, alpha = (np.stack(values).mean(0) for values in arrays)
         frame = pd.DataFrame({"local": 100 * local, "pace": 100 * local + gain, "gain": gain})
-        frame = frame.assign(alpha=alpha, nodes=settings[place].nodes.iloc[0])
+        frame = frame.assign(alpha=alpha, nodes=trials.nodes.iloc[0])
         frame["receiver"] = [f"Receiver {number}" for number in frame.index]
-        key = (title(place[0]), place[1], str(place[2]))
+        key = (title(dataset), partition, str(clients))
         caption = "{}, {}, C = {}: each receiver, mean over seeds".format(*key)
-        tables_of[key] = tables.frame_table(caption, frame, RECEIVER, words=0)
-    return page.Drilldown(("Dataset", "Partition", "Clients (C)"), tables_of)
+        choices[key] = tables.frame_table(caption, frame, RECEIVER, words=0)
+    return page.Drilldown(("Dataset", "Partition", "Clients (C)"), choices)
 
 
 def _beyond(study: beyond.Beyond) -> Iterable[Section]:
     """What is beyond the paper; nothing where it was not run."""
     aims = beyond.duo_aims(study) + beyond.ridge_aims(study)
     if aims:
-        made = [*beyond.duo_tables(study)[1:], *beyond.ridge_tables(study)[1:]]
-        shown = [table for table in made if table.rows]
-        yield Section("Beyond the paper", (page.Text(BEYOND), page.Findings(tuple(aims)), *shown))
+        rest = [*beyond.duo_tables(study)[1:], *beyond.ridge_tables(study)[1:]]
+        findings = page.Findings(tuple(aims))
+        yield Section("Beyond the paper", (page.Text(BEYOND), findings, *tables.filled(rest)))
 
 
-def _field(found: Outcome) -> Iterable[Section]:
+def _field(outcome: Outcome) -> Iterable[Section]:
     """Every method under one protocol, to choose by partition and graph."""
-    if "field" not in found.draws:
+    if "field" not in outcome.draws:
         return
-    settings, core = found.draws["field"]
+    settings, core = outcome.draws["field"]
     choices: dict[tuple[str, ...], Table] = {}
     for (dataset, partition, clients), rows in settings.groupby(SETTING, sort=False):
         table = tables.frame_table(rows.setting.iloc[0], rows, field.SETTING_LINE[1:], words=2)
         choices[partition, title(dataset), str(clients)] = table
     drilldown = page.Drilldown(("Partition", "Graph", "Clients"), choices)
-    summary = field.summary_table(settings, core)
-    shown = [summary] if summary.rows else []
+    shown = tables.filled([field.summary_table(settings, core)])
     yield Section(
         "The field in one table", (page.Text(FIELD), page.Code(COMMAND), *shown, drilldown)
     )

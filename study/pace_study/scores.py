@@ -106,7 +106,7 @@ def of_part(
     seed, then in the order of the part's datasets and clients.
     """
     wanted = part.seeds(seeds)
-    here = scores[
+    cells = scores[
         (scores.partition == part.partition)
         & scores.dataset.isin(part.datasets)
         & scores.clients.isin(part.clients)
@@ -114,12 +114,12 @@ def of_part(
         & scores.data_seed.isin(part.data_seeds)
         & scores.seed.isin(wanted)
     ]
-    found, place = of_rows(here, part.rows if rows is None else rows), [*SETTING, "model", "label"]
-    found = found[found.groupby([*place, "data_seed"]).seed.transform("size") == len(wanted)]
-    draws = found.groupby(place).data_seed.transform("nunique")
-    found = found[draws >= (fewest or len(part.data_seeds))]
+    trials, line = of_rows(cells, part.rows if rows is None else rows), [*SETTING, "model", "label"]
+    trials = trials[trials.groupby([*line, "data_seed"]).seed.transform("size") == len(wanted)]
+    draws = trials.groupby(line).data_seed.transform("nunique")
+    trials = trials[draws >= (fewest or len(part.data_seeds))]
     order = {name: index for index, name in enumerate([*part.datasets, *wanted])}
-    return found.sort_values(
+    return trials.sort_values(
         ["data_seed", "seed", "dataset", "clients"],
         key=lambda column: column.map(order) if column.name in ("dataset", "seed") else column,
         kind="stable",
@@ -165,9 +165,9 @@ class Harm:
         return cls(int(lost.sum()), int((lost & (nodes.mean(0) < -1)).sum()), nodes.shape[1])
 
     @classmethod
-    def total(cls, every: Iterable[Harm]) -> Harm:
+    def total(cls, harms: Iterable[Harm]) -> Harm:
         """Over several settings."""
-        return cls(*map(sum, zip((0, 0, 0), *map(astuple, every), strict=True)))
+        return cls(*map(sum, zip((0, 0, 0), *map(astuple, harms), strict=True)))
 
     @property
     def percent(self) -> float:

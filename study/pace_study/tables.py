@@ -76,11 +76,11 @@ def published() -> pd.DataFrame:
 
 def measured(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
     """The numbers of a part's table: `NUMBER`, partition, mean and sample standard deviation."""
-    found = of_part(scores, part, seeds)
-    groups = found.groupby(["dataset", "clients", "label"], sort=False)[list(part.metrics)]
+    trials = of_part(scores, part, seeds)
+    groups = trials.groupby(["dataset", "clients", "label"], sort=False)[list(part.metrics)]
     tables = [groups.agg(["mean", "std"]).stack(0, future_stack=True)]
-    if part.name == "rank" and set(part.datasets) == set(CITATION) == set(found.dataset):
-        first = found[found.seed == part.seeds(seeds)[0]].assign(dataset=CITATION_MEAN)
+    if part.name == "rank" and set(part.datasets) == set(CITATION) == set(trials.dataset):
+        first = trials[trials.seed == part.seeds(seeds)[0]].assign(dataset=CITATION_MEAN)
         groups = first.groupby(["dataset", "clients", "label"], sort=False)[list(SHARES[2:])]
         whole = groups.size() == len(CITATION)
         tables.append(groups.agg(["mean"])[whole].stack(0, future_stack=True).assign(std=np.nan))
@@ -96,8 +96,8 @@ def known_draws(scores: pd.DataFrame, seeds: Sequence[int]) -> dict[Key, Draws]:
     known: dict[Key, Draws] = {}
     metrics = [*SCORES, *SHARES[:2]]
     for part in (PARTS[name] for name in OWN if name.startswith("masks")):
-        found = of_part(scores, part, seeds, fewest=2)
-        means = found.groupby(["dataset", "label", "data_seed"])[metrics].mean()
+        trials = of_part(scores, part, seeds, fewest=2)
+        means = trials.groupby(["dataset", "label", "data_seed"])[metrics].mean()
         for (dataset, label), draws in means.groupby(level=[0, 1]):
             for metric in metrics:
                 key = (title(dataset), label, metric, part.partition, part.clients[0])
@@ -116,16 +116,16 @@ def beside(records: pd.DataFrame, redrawn: Mapping[Key, Draws]) -> pd.DataFrame:
     paper = published().rename(columns={"mean": "published_mean", "std": "published_std"})
     table = records.merge(paper.drop(columns="partition"), on=NUMBER, how="left")
     table["difference"] = table["mean"] - table.published_mean
-    found = []
+    added = []
     for row in table.itertuples():
         key = row.dataset, SAME.get(row.method, row.method), row.metric
         own = redrawn.get((*key, row.partition, row.clients))
         numbers = (len(own.values), own.mean, *own.interval) if own else (0, None, None, None)
         spread = own or redrawn.get((*key, "louvain", 10))
         within = _within(row.difference, row.std, row.published_std, spread)
-        found.append((*numbers, within, own is None))
+        added.append((*numbers, within, own is None))
     columns = ["draws", "draws_mean", "draws_low", "draws_high", "within_draws", "borrowed"]
-    return table.join(pd.DataFrame(found, table.index, columns, dtype=object))
+    return table.join(pd.DataFrame(added, table.index, columns, dtype=object))
 
 
 def _within(difference: float, ours: float, theirs: float, draws: Draws | None) -> bool | None:
@@ -196,8 +196,8 @@ def part_tables(part: Part, numbers: pd.DataFrame, show: Show) -> list[Table]:
     first, tables = Column(FIRST.get(part.name, "Method"), numeric=False), []
     for head, lines in layouts.items():
         rows = [
-            (Value(label, label), *(cells.get(place, NOT_RUN) for place in places))
-            for label, places in lines.items()
+            (Value(label, label), *(cells.get(key, NOT_RUN) for key in keys))
+            for label, keys in lines.items()
         ]
         tables.append(Table(head, (first, *heads), tuple(rows)))
     return tables
@@ -264,23 +264,25 @@ def fairness_summary(numbers: pd.DataFrame) -> Table:
 def unexplained(numbers: Mapping[Part, pd.DataFrame]) -> Table:
     """Every score that is farther from the paper than the draws explain, METIS first, each once."""
     parts = sorted(numbers, key=lambda part: part.name != "metis")
-    every = pd.concat([numbers[part].assign(part=part) for part in parts])
-    found = every[every.within_draws.eq(False) & every.metric.isin(SCORES)]
-    places = ["dataset", "row", "metric", "partition", "clients"]
-    found = found.assign(row=found.method.replace(SAME)).drop_duplicates(places)
+    table = pd.concat([numbers[part].assign(part=part) for part in parts])
+    scores = table[table.within_draws.eq(False) & table.metric.isin(SCORES)]
+    keys = ["dataset", "row", "metric", "partition", "clients"]
+    scores = scores.assign(row=scores.method.replace(SAME)).drop_duplicates(keys)
     rows = []
-    for (part, dataset, clients), here in found.groupby(["part", "dataset", "clients"], sort=False):
-        place = dataset + (f", C = {clients}" if len(part.clients) > 1 else "")
-        methods = here.groupby("method", sort=False)
-        words = [f"{name} {_differences(part, own)}" for name, own in methods]
-        rows.append([part.title, place, "; ".join(words)])
+    for (part, dataset, clients), group in scores.groupby(
+        ["part", "dataset", "clients"], sort=False
+    ):
+        setting = dataset + (f", C = {clients}" if len(part.clients) > 1 else "")
+        methods = group.groupby("method", sort=False)
+        differences = [f"{name} {_differences(part, metrics)}" for name, metrics in methods]
+        rows.append([part.title, setting, "; ".join(differences)])
     return Table.of("", ["Table", "Dataset", "Ours less the paper's"], rows, names=2)
 
 
 def _differences(part: Part, metrics: pd.DataFrame) -> str:
     """`-9.20 / -10.58`, a dash where the draws do explain it; brackets where they are borrowed."""
-    known = metrics.set_index("metric").difference
-    text = " / ".join(f"{known[m]:+.2f}" if m in known else "–" for m in part.metrics)
+    differences = metrics.set_index("metric").difference
+    text = " / ".join(f"{differences[m]:+.2f}" if m in differences else "–" for m in part.metrics)
     return f"({text})" if metrics.borrowed.all() else text
 
 
@@ -300,6 +302,11 @@ def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
             rows.append([part.title, len(scores), middle, worst, explained])
     heads = ("Part", "Numbers", "Median |difference|", "Farthest", "Explained by the draw")
     return Table.of("Our scores against the published ones, in points", heads, rows, words=0)
+
+
+def filled(tables: Iterable[Table]) -> list[Table]:
+    """Those that have rows."""
+    return [table for table in tables if table.rows]
 
 
 def markdown(tables: Iterable[Table]) -> str:

@@ -102,8 +102,8 @@ def mlflow(where: str) -> Callable[[RunResult], str]:
 
     def log(run: RunResult) -> str:
         name = title(run)
-        found = client.get_experiment_by_name(name)
-        experiment = found.experiment_id if found else client.create_experiment(name)
+        earlier = client.get_experiment_by_name(name)
+        experiment = earlier.experiment_id if earlier else client.create_experiment(name)
         for part in tracked(run):
             logged = client.create_run(experiment, run_name=part.name).info.run_id
             for key, value in {**part.settings, "command": run.settings.command}.items():
