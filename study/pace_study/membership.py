@@ -25,7 +25,6 @@ from pace_study.rounds import Played
 from pace_study.study import FRESH_DRAWS
 
 FILE = "membership.json"
-DATASET, PARTITION, CLIENTS = "synthetic", "louvain", 10
 
 
 def read_membership(folder: Path) -> dict[str, float]:
@@ -71,14 +70,13 @@ def membership(name: str) -> float:
     aucs = []
     for reading, graph in zip(readings, graphs, strict=True):
         nodes = (mask.nonzero().flatten() for mask in (graph.train, graph.test))
-        aucs.append(
-            max(attacks.membership(reading, graph, federation, *nodes).values(), default=0.5)
-        )
+        by_attack = attacks.membership(reading, graph, federation, *nodes)
+        aucs.append(max(by_attack.values(), default=0.5))
     return float(np.mean(aucs))
 
 
 @cache
 def _setting() -> tuple[list[Graph], Model]:
-    dataset = load(DATASET)
-    graphs = divide(dataset, PARTITION, CLIENTS, FRESH_DRAWS[0])
+    dataset = load("synthetic")
+    graphs = divide(dataset, "louvain", 10, FRESH_DRAWS[0])
     return graphs, sized("gcn", dataset.graph.features, HIDDEN, LAYERS, dataset.classes)

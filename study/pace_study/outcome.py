@@ -74,11 +74,9 @@ class Outcome:
         )
         earlier = set(json.loads(path.read_text())) if path.is_file() else set()
         texts[path.name] = json.dumps(sorted(earlier - datasets | set(absent))) + "\n"
-        written = []
         for name, text in texts.items():
             atomic.write(out / name, text.encode())
-            written.append(out / name)
-        return written + draw_figures(self, out / "figures")
+        return [*(out / name for name in texts), *draw_figures(self, out / "figures")]
 
     def _tables(self) -> Iterable[tuple[str, str]]:
         for part, numbers in self.numbers.items():
