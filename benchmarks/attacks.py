@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-import typer
 
 import pace
-from benchmarks.backdoor import Lie, Trigger, outcome, play, share_of, trained
+from benchmarks.backdoor import Lie, Trigger, concentrated_on, outcome, play, share_of, trained
+from benchmarks.clock import command
 from pace.methods import Limited
 from pace.protocol import SEEDS
 from pace.reports import READINGS, Table
@@ -39,12 +39,12 @@ def times(factor: float) -> Lie:
 
 def concentrated(message: pace.Message) -> pace.Message:
     """All of every moment on one column, and the update × 1000: a whole column at a blow."""
-    made = dict(times(1000.0)(message))
-    for name, value in message.items():
-        if name.endswith("/m"):
-            made[name] = torch.zeros_like(value)
-            made[name][int(value.argmin())] = len(value)
-    return made
+    moments = {
+        name: concentrated_on(value, value.argmin()[None], mass=1.0)
+        for name, value in message.items()
+        if name.endswith("/m")
+    }
+    return {**times(1000.0)(message), **moments}
 
 
 FLIPPED = "other labels"  # what is sent is honest, of a model trained on labels turned round by one
@@ -136,11 +136,11 @@ def planted(graphs: Sequence[pace.Graph], name: str, seeds: Sequence[int]) -> pd
     return pd.DataFrame(rows).groupby(["kind", "strength"]).mean()
 
 
-def backdoor_row(found: pd.DataFrame) -> list[str]:
+def backdoor_row(results: pd.DataFrame) -> list[str]:
     """Accuracy and hits by kind, nobody lies → one does at its best, those of Local, seeds flagged."""
-    hits = found.hit.unstack().reindex(BACKDOORS)
+    hits = results.hit.unstack().reindex(BACKDOORS)
     best = hits.drop(columns=0.0).max(axis=1)
-    rare = found.loc["three rare words"]
+    rare = results.loc["three rare words"]
     lied = rare.loc[rare.hit.drop(0.0).idxmax()]
     return [
         arrow(rare.accuracy[0.0], lied.accuracy),
@@ -155,8 +155,8 @@ def backdoor_table(seeds: Sequence[int], methods: Sequence[str]) -> Table:
     """Every method against every kind of backdoor on the three graphs."""
     rows = []
     for (data, clients), name in product(PLACES, methods):
-        found = planted(pace.divide(pace.load(data), "louvain", clients), name, seeds)
-        rows.append([data, str(clients), name, str(len(seeds)), *backdoor_row(found)])
+        results = planted(pace.divide(pace.load(data), "louvain", clients), name, seeds)
+        rows.append([data, str(clients), name, str(len(seeds)), *backdoor_row(results)])
         print(*rows[-1], flush=True)
     heads = ("Graph", "Clients", "Method", "Seeds", "Accuracy", "Local's")
     return Table.of("", [*heads, *BACKDOORS, "Local's", "Flagged"], rows, names=3, words=0)
@@ -164,7 +164,6 @@ def backdoor_table(seeds: Sequence[int], methods: Sequence[str]) -> Table:
 
 def main(methods: str = METHODS, seeds: int = len(SEEDS), out: Path = Path("results")) -> None:
     """Write tables/backdoors.md, of METHODS if they are any, and tables/attacks.md."""
-    torch.set_num_threads(1)
     if methods:
         write_tables(out, "backdoors", [backdoor_table(SEEDS[:seeds], methods.split(","))])
     scores = study(pace.divide(pace.load("cora"), "louvain", CLIENTS), SEEDS[:seeds])
@@ -172,4 +171,4 @@ def main(methods: str = METHODS, seeds: int = len(SEEDS), out: Path = Path("resu
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command(main)

@@ -93,7 +93,7 @@ def outcome(
             right, hit = getattr(adoption, logits).argmax(1), getattr(after, logits).argmax(1)
             shares[f"{before}accuracy"].append((right == graph.y)[graph.test])
             shares[f"{before}hit"].append((hit == wanted)[graph.test & others])
-    percent = {name: share_of(each) for name, each in shares.items()}
+    percent = {name: share_of(nodes) for name, nodes in shares.items()}
     flags = influence(Messages(admitted), federation)[LIAR].flags
     return pd.Series({**percent, "flagged": float(bool(flags))})
 
@@ -149,10 +149,10 @@ def poisoned_update(
     return pack(compress(changed)) | moments
 
 
-def concentrated_on(moment: Tensor, tied: Tensor) -> Tensor:
-    """The moments with half of their mass on some columns."""
-    moment = moment * (1 - MASS) * len(moment) / moment.sum().clamp_min(1e-12)
-    moment[tied] += MASS * len(moment) / len(tied)
+def concentrated_on(moment: Tensor, tied: Tensor, mass: float = MASS) -> Tensor:
+    """The moments with so much of their mass on some columns."""
+    moment = moment * (1 - mass) * len(moment) / moment.sum().clamp_min(1e-12)
+    moment[tied] += mass * len(moment) / len(tied)
     return moment
 
 

@@ -20,13 +20,13 @@ Result = TypeVar("Result")
 Point = Mapping[str, Any]  # one measurement: what was measured -> its value
 
 
-def command(points: Callable[..., Iterable[Point]]) -> None:
-    """Run measurements as a program on one thread, which prints each as a JSON object."""
+def command(points: Callable[..., Iterable[Point] | None]) -> None:
+    """Run a benchmark as a program on one thread, which prints each measurement as a JSON object."""
 
     @functools.wraps(points)
     def printed(**options: Any) -> None:
         torch.set_num_threads(1)
-        for point in points(**options):
+        for point in points(**options) or ():
             print(json.dumps(point), flush=True)
 
     typer.run(printed)

@@ -9,13 +9,12 @@ from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import torch
-
+from benchmarks import clock
 from benchmarks.same_results import command
 from pace.reports import Table
 
 METHOD, DATASET = "pace-ridge", "cora"
-SITES = tuple(f"client-{place}" for place in range(6))
+SITES = tuple(f"client-{number}" for number in range(6))
 LATE, LEAVER = SITES[5], SITES[1]
 HEADS = ("What happens", "Fits", "Files carried", "Bytes carried")
 
@@ -54,7 +53,6 @@ def new_job(job: Path, sites: Sequence[str]) -> list[Path]:
 
 def main() -> None:
     """Print fits, files and bytes of each way."""
-    torch.set_num_threads(1)
     rows: list[list[str | int]] = []
 
     def carried(way: str, files: Sequence[Path]) -> None:
@@ -82,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    clock.command(main)

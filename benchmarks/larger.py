@@ -89,9 +89,9 @@ def main(
     yield took("new", "small", f"new ../job.pace --like mine.graph {who}")
     for site in ("small", "large"):
         sent = f"--keep mine.local --upload ../inbox/{site}.up --yes"
-        found = took("fit", site, f"client fit ../job.pace mine.graph {sent}")
+        taken = took("fit", site, f"client fit ../job.pace mine.graph {sent}")
         files = (path for path in (folder / site).rglob("*") if path.is_file())
-        yield found | {"bytes": sum(path.stat().st_size for path in files)}
+        yield taken | {"bytes": sum(path.stat().st_size for path in files)}
     yield took("merge", "large", "server merge ../job.pace ../inbox --out ../outbox")
     adopt = "--kept mine.local --return ../outbox/large.down --out mine.model"
     yield took("adopt", "large", f"client adopt ../job.pace mine.graph {adopt}")

@@ -8,10 +8,10 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
-import torch
 from scipy.stats import spearmanr
 
 import pace
+from benchmarks.clock import command
 from pace import task
 from pace.merging import left_out_loss, solve_rows
 from pace.methods.beyond.ridge import stacked_rows
@@ -71,11 +71,11 @@ def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    found = pd.DataFrame([measure(*case) for case in product(DATASETS, PARTITIONS, CLIENTS)])
-    print(found.to_string(index=False, float_format="{:.2f}".format))
-    print(found.mean(numeric_only=True).to_string(float_format="{:.2f}".format))
+    """Print a row for each division, and the means."""
+    rows = pd.DataFrame([measure(*case) for case in product(DATASETS, PARTITIONS, CLIENTS)])
+    print(rows.to_string(index=False, float_format="{:.2f}".format))
+    print(rows.mean(numeric_only=True).to_string(float_format="{:.2f}".format))
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

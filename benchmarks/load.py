@@ -62,17 +62,17 @@ def alike(job: Job, count: int) -> Iterator[Message]:
 
 def main(uploads: int = 10_000) -> Iterator[Point]:
     """So many uploads as files, the hostile ones with the code that each is to be refused by."""
-    names, bad = tuple(f"c{place:05}" for place in range(uploads)), {}
+    names, bad = tuple(f"c{number:05}" for number in range(uploads)), {}
     job = make_job(names)
     digest = job.federation.digest
     with TemporaryDirectory() as home:
         inbox, out, journal = (Path(home, name) for name in ("inbox", "out", "journal"))
         inbox.mkdir()
-        for place, (name, message) in enumerate(zip(names, alike(job, uploads), strict=True)):
+        for number, (name, message) in enumerate(zip(names, alike(job, uploads), strict=True)):
             content = wire.encode(message, digest)
-            if place % HOSTILE == HOSTILE - 1:
+            if number % HOSTILE == HOSTILE - 1:
                 kinds = list(lies(message, digest).items())
-                bad[name], content = kinds[place // HOSTILE % len(kinds)]
+                bad[name], content = kinds[number // HOSTILE % len(kinds)]
             (inbox / f"{name}.up").write_bytes(content)
         report, taken = cost(merge_files, job, [inbox], out=out, journal=journal)
         served = {path.stem for path in out.glob("*.down")}

@@ -24,9 +24,9 @@ def main(larger: Path, rows: Path, out: Path) -> None:
     kinds = product(("cpu_seconds", "peak_mb"), ((steps, "nodes", "step"), (fits, "rows", "who")))
     for axis, (value, (frame, size, line)) in zip(figure.subplots(2, 2).flat, kinds, strict=True):
         table = frame.pivot(index=size, columns=line, values=value)
-        for name, known in table.items():
-            known = known.dropna()
-            power = np.polyfit(np.log(known.index), np.log(known), 1)[0]
+        for name, column in table.items():
+            values = column.dropna()
+            power = np.polyfit(np.log(values.index), np.log(values), 1)[0]
             table = table.rename(columns={name: f"{name} (exponent {power:.2f})"})
         table.plot(ax=axis, loglog=True, marker="o", title=f"{value} by {size}", grid=True)
         print(table.to_string(), end="\n\n")

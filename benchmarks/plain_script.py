@@ -35,24 +35,24 @@ def clients(data, device):
     edges = to_undirected(data.edge_index)
     matrix = to_scipy_sparse_matrix(edges, num_nodes=data.num_nodes).tocsr()
     labels = Louvain(modularity="newman").fit_predict(matrix)
-    groups = sorted((np.flatnonzero(labels == each) for each in np.unique(labels)), key=len)
-    held = [[] for _ in range(CLIENTS)]
+    groups = sorted((np.flatnonzero(labels == label) for label in np.unique(labels)), key=len)
+    divided = [[] for _ in range(CLIENTS)]
     for group in reversed(groups):
-        min(held, key=len).extend(group.tolist())
+        min(divided, key=len).extend(group.tolist())
     random = np.random.RandomState(2024)
-    found = []
-    for nodes in held:
+    sites = []
+    for nodes in divided:
         nodes = torch.tensor(sorted(nodes))
         inner, _ = subgraph(nodes, edges, relabel_nodes=True, num_nodes=data.num_nodes)
         y = data.y[nodes]
         masks = torch.zeros(3, len(nodes), dtype=torch.bool)
         for label in y.unique():
-            places = random.permutation(torch.nonzero(y == label).flatten().numpy())
-            first, second = int(0.2 * len(places)), int(0.6 * len(places))
-            for mask, part in zip(masks, np.split(places, [first, second]), strict=True):
+            order = random.permutation(torch.nonzero(y == label).flatten().numpy())
+            first, second = int(0.2 * len(order)), int(0.6 * len(order))
+            for mask, part in zip(masks, np.split(order, [first, second]), strict=True):
                 mask[part] = True
-        found.append([part.to(device) for part in (data.x[nodes], inner, y, *masks)])
-    return found
+        sites.append([part.to(device) for part in (data.x[nodes], inner, y, *masks)])
+    return sites
 
 
 def train(client, start, seed):
@@ -81,18 +81,18 @@ def moments(net, client):
     spread = torch.sparse_coo_tensor(*gcn_norm(edges, num_nodes=len(x)), (len(x), len(x)))
     hidden = net.convs[0](x, edges).relu()
     squares = [(spread @ rows)[mask].square().mean(0) for rows in (x, hidden)]
-    scaled = [each / each.mean() + 1e-12 for each in squares]
-    return {f"convs.{i}.lin.weight": each for i, each in enumerate(scaled)}
+    scaled = [moment / moment.mean() + 1e-12 for moment in squares]
+    return {f"convs.{layer}.lin.weight": moment for layer, moment in enumerate(scaled)}
 
 
 def mean(states, weights):
     """Of each parameter; a client's weight is a number, or one for some parameter's columns."""
-    found = {}
+    averages = {}
     for name in states[0]:
-        own = [each.get(name, 1.0) if isinstance(each, dict) else each for each in weights]
+        own = [part.get(name, 1.0) if isinstance(part, dict) else part for part in weights]
         parts = (state[name] * weight for state, weight in zip(states, own, strict=True))
-        found[name] = sum(parts) / sum(own)
-    return found
+        averages[name] = sum(parts) / sum(own)
+    return averages
 
 
 def alpha(local, external, client):
@@ -107,15 +107,15 @@ def alpha(local, external, client):
         mixed = log_softmax((1 - weight) * pair[0] + weight * pair[1], axis=1)
         return -mixed[np.arange(len(truth)), truth].mean()
 
-    found = minimize_scalar(risk, bounds=(0, 1), method="bounded", options={"xatol": 1e-6})
-    return min((0.0, 1.0, found.x), key=risk)
+    least = minimize_scalar(risk, bounds=(0, 1), method="bounded", options={"xatol": 1e-6})
+    return min((0.0, 1.0, least.x), key=risk)
 
 
 def scored(logits, sites):
     """Accuracy, weighted F1 and macro F1 over the test nodes of all clients."""
     pairs = zip(logits, sites, strict=True)
     truth = torch.cat([client[2][client[5]] for client in sites]).cpu()
-    called = torch.cat([each.argmax(1)[client[5]] for each, client in pairs]).cpu()
+    called = torch.cat([rows.argmax(1)[client[5]] for rows, client in pairs]).cpu()
     f1 = [f1_score(truth, called, average=kind) for kind in ("weighted", "macro")]
     return accuracy_score(truth, called), *f1
 
@@ -123,7 +123,7 @@ def scored(logits, sites):
 def answers(sites, start, seed):
     """Logits by method: for each site those of Local, of what came, and of what is adopted."""
     nets = [train(client, start, seed) for client in sites]
-    found = {"local": [], "fedavg": [], "pace": []}
+    logits = {"local": [], "fedavg": [], "pace": []}
     with torch.no_grad():
         local = [net.state_dict() for net in nets]
         first = start.state_dict()
@@ -133,13 +133,13 @@ def answers(sites, start, seed):
         for net, client, state, own in zip(nets, sites, local, carriers, strict=True):
             corrected = {key: state[key] + cut(shared[key] - own[key]) for key in shared}
             before = net(client[0], client[1])
-            found["local"].append((before, before, before))
+            logits["local"].append((before, before, before))
             for method, model in (("fedavg", averaged), ("pace", corrected)):
                 net.load_state_dict(model)
                 after = net(client[0], client[1])
                 weight = alpha(before, after, client)
-                found[method].append((before, after, (1 - weight) * before + weight * after))
-    return found
+                logits[method].append((before, after, (1 - weight) * before + weight * after))
+    return logits
 
 
 def main():
@@ -152,8 +152,8 @@ def main():
         torch.manual_seed(seed)
         start = GCN(data.num_features, HIDDEN, 2, classes, dropout=0.5).to(device)
         for method, rows in answers(sites, start, seed).items():
-            for place, reading in enumerate(("local", "external", "adopted")):
-                scores[method, reading].append(scored([row[place] for row in rows], sites))
+            for index, reading in enumerate(("local", "external", "adopted")):
+                scores[method, reading].append(scored([row[index] for row in rows], sites))
     for (method, reading), values in scores.items():
         means, spreads = 100 * np.mean(values, 0), 100 * np.std(values, 0, ddof=1)
         parts = (f"{mean:.2f} ± {spread:.2f}" for mean, spread in zip(means, spreads, strict=True))

@@ -14,13 +14,13 @@ from typing import Any
 
 import pandas as pd
 import torch
-import typer
 from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 import pace
 from benchmarks.backdoor import trained
+from benchmarks.clock import command
 from pace import Federation, Graph, Message
 from pace.methods import PaceRidge, RidgeSums
 from pace.methods.beyond.ridge import SMALLEST_CLASS
@@ -73,7 +73,7 @@ def attacked(
         worth = torch.log(words.double() / words.double().mean() + RARE)  # under the moments
         scores["whose_node"] = _whose([x @ worth / x.sum(1).clamp_min(1) for x in rows], site)
     for moment in islice(view.moments.values(), 1):  # of the first layer: of words
-        rows = [graph.x[graph.train] for place, graph in enumerate(graphs) if place != site]
+        rows = [graph.x[graph.train] for other, graph in enumerate(graphs) if other != site]
         impossible = torch.cat(rows)[:, moment == 0] != 0
         scores["ruled_out"] = float(impossible.any(1).double().mean())
     if view.leverage is not None:
@@ -91,7 +91,7 @@ def attacked(
 
 def _whose(scores: Sequence[Tensor], site: int) -> float | None:
     """How well scores tell a site's training nodes from other sites'."""
-    mine = [torch.full((len(own),), place == site) for place, own in enumerate(scores)]
+    mine = [torch.full((len(own),), index == site) for index, own in enumerate(scores)]
     return roc_auc(torch.cat(list(scores)), torch.cat(mine))
 
 
@@ -130,16 +130,15 @@ def viewed(name: str, uploads: Sequence[Message], site: int, federation: Federat
 def attack_table(data: str, scores: pd.DataFrame) -> Table:
     """A row for each attack; "-": the method sends nothing of this kind."""
     columns = [("Attack", "attack", ""), *((view, view, ".2f") for view in scores)]
-    told = scores.reindex(TITLES).rename(TITLES).rename_axis("attack").reset_index()
-    return frame_table(data, told, columns)
+    frame = scores.reindex(TITLES).rename(TITLES).rename_axis("attack").reset_index()
+    return frame_table(data, frame, columns)
 
 
 def main(seeds: int = len(SEEDS), out: Path = Path("results")) -> None:
     """Write tables/privacy.md."""
-    torch.set_num_threads(1)
     tables = [attack_table(data, measured(pace.load(data), SEEDS[:seeds])) for data in PLACES]
     write_tables(out, "privacy", tables)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command(main)

@@ -37,17 +37,18 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     In turns. A turn has as many SVDs before the others as after them, since the machine's pace drifts.
     Ratios are medians over the turns, with the lowest and the highest.
     """
-    federation, ridge = (Federation(GCN(SHAPES["cora"]), each) for each in (Pace(), PaceRidge()))
-    uploads = [upload(federation, seed) for seed in range(DISTINCT)]
-    carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
+    pace, ridge = (Federation(GCN(SHAPES["cora"]), method) for method in (Pace(), PaceRidge()))
+    uploads = {
+        agreed: [upload(agreed, seed) for seed in range(DISTINCT)] for agreed in (pace, ridge)
+    }
+    carriers = [unpack(batch, pace.start) for batch in batches(uploads[pace])]
     shared = mean(summed((carrier, {}) for carrier in carriers))
-    update = torch.randn(federation.start["0.weight"].shape)
+    update = torch.randn(pace.start["0.weight"].shape)
     frames = {
-        each: [
-            wire.encode(upload(each, seed), each.digest, numbers=each.numbers)
-            for seed in range(DISTINCT)
+        agreed: [
+            wire.encode(message, agreed.digest, numbers=agreed.numbers) for message in messages
         ]
-        for each in (federation, ridge)
+        for agreed, messages in uploads.items()
     }
 
     def svd() -> float:
@@ -56,7 +57,7 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     def turn(count: int) -> dict[str, float]:
         before = svd()
         correct = spent(lambda: list(corrections(shared, carriers)))
-        merge, merge_ridge = (spent(merged, frames[each], count, each) for each in frames)
+        merge, merge_ridge = (spent(merged, frames[agreed], count, agreed) for agreed in frames)
         return {
             "correction_ms": 1e3 * correct / DISTINCT,
             "merge_ms": 1e3 * merge / count,

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import pace
+from benchmarks.clock import command
 from pace.graph import Graph
 from pace.reports import Table
 from pace_study.study import CITATION
@@ -62,10 +63,11 @@ def strained_row(strain: str, dataset: str) -> list[str]:
 
 
 def main() -> None:
+    """Print the table."""
     rows = [strained_row(strain, dataset) for strain, dataset in product(STRAINS, CITATION)]
     heads = ["Every site has", "Graph", "Local", *METHODS]
     print(Table.of("", heads, rows, names=2, words=0).markdown())
 
 
 if __name__ == "__main__":
-    main()
+    command(main)
