@@ -71,8 +71,6 @@ def simulate(
     if not isinstance(methods, Mapping):
         names = [methods] if isinstance(methods, str) else methods
         methods = {name: make(name) for text in names for name in METHODS.expand(text)}
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     if isinstance(seeds, int):
         if not 1 <= seeds <= len(SEEDS):
             raise SettingError(f"seeds is {seeds}, expected 1 to {len(SEEDS)}, or a list of seeds")
@@ -81,6 +79,8 @@ def simulate(
         settings["clients"] = len(graphs)
         for name, method in methods.items():
             protocol.check_sealable(method, name)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     federations = {
         name: [Federation(model, method, seed, **settings) for seed in seeds]
         for name, method in methods.items()
@@ -92,22 +92,26 @@ def simulate(
         trials = sorted(ran, key=lambda trial: order.index(trial.method))
     finally:
         torch.set_num_threads(threads)
+    about = {"seeds": tuple(seeds), "device": str(device), "model": kind_of(model)}
+    return RunResult(_run_settings(graphs, federations, command=command, **about), tuple(trials))
+
+
+def _run_settings(
+    graphs: Sequence[Graph], federations: Mapping[str, Sequence[Federation]], **about: Any
+) -> RunSettings:
+    """What ran: of each method the first seed's federation and its gate."""
     setups = {}
-    for name, method in methods.items():
-        gate = getattr(method.gate, "__name__", type(method.gate).__name__)
-        setups[name] = federations[name][0].describe() | {"gate": gate}
-    about = RunSettings(
-        command=command,
+    for name, (first, *_) in federations.items():
+        gate = first.method.gate
+        setups[name] = {**first.describe(), "gate": getattr(gate, "__name__", type(gate).__name__)}
+    return RunSettings(
         dataset=getattr(graphs, "dataset", "graphs"),
         partition=getattr(graphs, "partition", "given"),
         data_seed=getattr(graphs, "data_seed", None),
         clients=len(graphs),
-        seeds=tuple(seeds),
-        device=str(device),
-        model=kind_of(model),
         setups=setups,
+        **about,
     )
-    return RunResult(about, tuple(trials))
 
 
 def agree(
@@ -220,10 +224,8 @@ def _trials(
         began, models = clock(), learnt[federation.seed]
         sealed = federation.sealed  # a client's key lives as long as the trial
         seals = ephemeral_seals(names, federation.digest) if sealed else [None] * len(names)
-        fitted = [
-            steps.share(local, graph, federation, seal)
-            for local, graph, seal in zip(models, graphs, seals, strict=True)
-        ]
+        clients = zip(models, graphs, seals, strict=True)
+        fitted = [steps.share(local, graph, federation, seal) for local, graph, seal in clients]
         shared = clock()
         uploads = [upload for _, upload in fitted]
         returns = steps.merge(uploads, federation)
