@@ -345,6 +345,9 @@ def test_sealed_jobs_and_jobs_without_keys_have_one_edition(tmp_path: Path) -> N
     plain = Federation(tmp_path / "plain", keys={})
     with pytest.raises(SettingError, match="has no keys"):
         plain.merge("two", zenith(four), journal=tmp_path / "another")
+    plain.fit("north", serves=False)
+    with pytest.raises(SettingError, match="has no keys"):
+        plain.withdraw("north")
 
 
 def test_nobody_leaves_for_another_or_twice(four: Federation) -> None:

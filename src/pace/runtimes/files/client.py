@@ -1,7 +1,6 @@
 """A client's two steps: train once and make the one upload; apply the return once, keep the model."""
 
 import glob
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,14 +14,12 @@ from pace import errors, jobs, task
 from pace.errors import FileError, SettingError
 from pace.io import atomic, untrusted
 from pace.jobs import UP, Job, signatures
-from pace.jobs import roll as rolls
 from pace.protocol import Adoption, steps
 from pace.registry import installed
 from pace.runtimes.files import egress, sealed_jobs
 from pace.runtimes.files import model as models
 from pace.runtimes.files import outcome as outcomes
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
-from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.site import Members, Site
 
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
@@ -176,7 +173,7 @@ def adopt_files(
     returned: bytes,
     roll: bytes | None,
     withdrawals: Sequence[Path] = (),
-) -> Outcome:
+) -> outcomes.Outcome:
     """Apply a return to the kept model and write the folder `out`; asked again, the same answer.
 
     `keep` is what `fit_files` kept; `roll` is None to adopt without knowing who was in; `withdrawals`
@@ -194,11 +191,11 @@ def adopt_files(
             names = (out.with_name(f"{out.name}.replaced-{number}") for number in count(1))
             aside = next(path for path in names if not path.exists())
     if older is not None:
-        question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
+        question = (job.digest, signatures.sha256_of(returned), kept.kept.upload.hex())
         if (older.job, older.returned, older.upload) == question:
             return older
         before = older.edition
-        later = roll is not None and rolls.read_roll(roll, job, kept.about.name).number > before
+        later = roll is not None and jobs.roll.read_roll(roll, job, kept.about.name).number > before
         aside = out.with_name(f"{out.name}.edition-{before}")
         if older.job != job.digest or not later or aside.exists():
             raise FileError(f"{out} holds another model, of edition {before}: choose another --out")
@@ -211,27 +208,29 @@ def withdraw_files(
     job: Job, keep: Path, out: Path, *, key: Path, reason: str = ""
 ) -> tuple[str, str]:
     """Sign that the upload of a kept model is withdrawn; who withdrew, and the upload's SHA-256."""
+    jobs.editions.check_editions(job)
     kept = read_kept(keep, job)
     name, private = identity(job, Path(f"{kept.about.name}{UP}"), key)
-    if name != kept.about.name or private is None:
+    if name != kept.about.name:
         raise FileError(f"{keep} belongs to {kept.about.name!r}, you are {name!r}")
+    assert private is not None  # a job with editions has keys
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = jobs.editions.withdraw(job, name, kept.frame, private, reason=reason, time=now)
     if not atomic.create(out, content):
         raise FileError(f"{out} already exists: send it, or choose another --out")
-    return name, hashlib.sha256(kept.frame).hexdigest()
+    return name, signatures.sha256_of(kept.frame)
 
 
 def known_job(job: Job, out: Path) -> Job:
     """The job in the newest edition that a model here is of, also one that was moved aside."""
     folders = (out, *out.parent.glob(f"{glob.escape(out.name)}.edition-*"))
     outcomes = [models.read_outcome(folder) for folder in folders if models.is_model(folder)]
-    told = [one.roll.edition for one in outcomes if one.job == job.digest and one.roll]
-    editions = [edition for edition in told if edition is not None]
-    return jobs.editions.enrol(job, max(editions, key=lambda one: one.number)) if editions else job
+    editions = [one.roll.edition for one in outcomes if one.job == job.digest and one.roll]
+    newest = max(filter(None, editions), key=lambda edition: edition.number, default=None)
+    return jobs.editions.enrol(job, newest) if newest else job
 
 
-def edition_changes(out: Path, outcome: Outcome) -> list[str]:
+def edition_changes(out: Path, outcome: outcomes.Outcome) -> list[str]:
     """What the models of earlier editions beside `out` differ in, for people; the last one first."""
     lines: list[str] = []
     edition = outcome.roll.edition if outcome.roll else None
@@ -261,7 +260,7 @@ def _adopted(
     name, graph = kept.about.name, site.graph
     frame, attended = returned, None
     if job.signed:
-        number = 1 if roll is None else rolls.read_roll(roll, job, name).number
+        number = 1 if roll is None else jobs.roll.read_roll(roll, job, name).number
         frame = jobs.editions.verify_return(returned, job, name, number)
     local, start = kept.kept.local, job.federation.start
     adoption = steps.adopt(graph, kept.kept, frame, job.federation)
@@ -270,17 +269,17 @@ def _adopted(
     scored = partial(outcomes.mask_scores, adoption, graph, heat=heat, baseline=baseline)
     if roll is not None:
         messages = {"upload": kept.frame, "returned": returned}
-        attended = rolls.check_roll(roll, job, name, **messages, withdrawals=withdrawals)
+        attended = jobs.roll.check_roll(roll, job, name, **messages, withdrawals=withdrawals)
     weighed = bool(graph.val.any())
     rehearsed = adoption.rehearsals and weighed
-    outcome = Outcome(
+    outcome = outcomes.Outcome(
         job=job.digest,
         name=name,
         alpha=adoption.alpha,
         weights=tuple(adoption.weights),
         decision=_decision(adoption, weighed),
         upload=kept.kept.upload.hex(),
-        returned=hashlib.sha256(returned).hexdigest(),
+        returned=signatures.sha256_of(returned),
         roll=attended,
         noticed=tuple(
             sentence
