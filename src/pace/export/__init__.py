@@ -24,7 +24,7 @@ from pace.gates import mix
 from pace.io import atomic
 from pace.models import SymbolicGraph
 from pace.protocol import logit_sets
-from pace.runtimes.files import Site, SiteModel
+from pace.runtimes.files import Site, SiteModel, class_names
 
 FORMAT = "pace-export-2"
 KINDS = ("torch", "onnx")
@@ -68,21 +68,21 @@ def export_model(model: SiteModel, kind: str, out: Path, site: Site | None = Non
     if out.exists():
         raise FileError(f"{out} already exists: choose another --out, or move it")
     job, program, content = model.job, _traced(model), io.BytesIO()
-    classes = list(job.classes) or [str(label) for label in range(job.model.classes)]
+    classes, features = list(class_names(job)), list(job.features)
     names = ("Local", *(external.name for external in model.externals))
     parts = zip(names, model.outcome.weights, strict=True)
     about = {
         "format": FORMAT,
         "job": job.digest,
         "name": model.outcome.name,
-        "features": list(job.features),
+        "features": features,
         "classes": classes,
         "temperature": model.outcome.temperature,
         "parts": [{"name": name, "weight": weight} for name, weight in parts],
     }
     files = {"model.json": (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode()}
     if kind == "onnx":
-        files["model.onnx"] = _onnx(program, classes=classes, features=list(job.features))
+        files["model.onnx"] = _onnx(program, classes=classes, features=features)
     else:
         torch.export.save(program, content)
         files["model.pt2"] = content.getvalue()

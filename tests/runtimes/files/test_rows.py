@@ -159,6 +159,9 @@ def test_what_is_wrong_with_rows_is_said(tmp_path: Path) -> None:
         "not finite",
     )
     refused(replaced("label", lambda n: [None] * n), GraphError, "in a split and has no label")
+    sorted(table.iterdir())[0].write_bytes(b"no footer")
+    with pytest.raises(GraphError, match=r"00000\.parquet is damaged, or not Parquet"):
+        load_rows(table, made, sample=True)
     with pytest.raises(FileError, match=r"no \.parquet file"):
         load_rows(tmp_path / "server", made)
     with pytest.raises(SettingError, match="reads edges"):

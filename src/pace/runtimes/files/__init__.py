@@ -32,4 +32,4 @@ from pace.runtimes.files.model_page import score_table
 from pace.runtimes.files.outcome import STYLES, MaskScores, Outcome, findings
 from pace.runtimes.files.rows import RowFiles, load_any, load_rows, mapped_sites, write_rows
 from pace.runtimes.files.sealed_jobs import check_known
-from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset
+from pace.runtimes.files.site import Members, Site, class_names, load_site, site_of_dataset

@@ -11,9 +11,8 @@ any later decision, which egress reports hold.
 """
 
 import getpass
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +27,7 @@ from pace.reports import Block, Cell, Facts, Section, Table, Text
 from pace.runtimes.files import attacks
 from pace.runtimes.files.attacks import Risk
 from pace.runtimes.files.model import KeptModel
-from pace.runtimes.files.site import Site
+from pace.runtimes.files.site import Site, class_names
 
 FORMAT = "pace-egress-1"
 POLICY, LOG = "policy.toml", "egress.log"
@@ -68,29 +67,26 @@ class Policy:
             numbers = f"smallest_class is {self.smallest_class}, largest_auc {self.largest_auc:g}"
             raise SettingError(f"{numbers}, expected 0 or more, and 0 to 1")
 
-    def limits(self, job: Job, smallest: int, risk: Risk | None, editions: bool) -> list[Limit]:
+    def limits(self, job: Job, smallest: int, risk: Risk | None, editions: bool) -> Iterator[Limit]:
         """Those that are set, against an upload; `risk` is that of what the server will see."""
-        found = []
-        if self.smallest_class:
-            rule = f"every class has {self.smallest_class} training nodes or more, or none"
-            kept = smallest >= self.smallest_class
-            found.append(Limit(rule, f"the smallest has {smallest}", kept))
+        if (least := self.smallest_class) > 0:
+            rule = f"every class has {least} training nodes or more, or none"
+            yield Limit(rule, f"the smallest has {smallest}", smallest >= least)
         if self.largest_auc < 1:
             auc = None if risk is None else risk.auc
             if auc is None and not layouts.upload_layout(job.federation):
                 auc = 0.5  # nothing is sent
             rule = f"membership is told with an AUC of at most {self.largest_auc:g}"
-            said = "it could not be measured" if auc is None else f"{auc:.3f}"
-            found.append(Limit(rule, said, auc is not None and auc <= self.largest_auc))
+            measured = "it could not be measured" if auc is None else f"{auc:.3f}"
+            yield Limit(rule, measured, auc is not None and auc <= self.largest_auc)
         if self.sealed_only:
-            found.append(Limit("the job is sealed", "sealed" if job.sealed else "open", job.sealed))
+            yield Limit("the job is sealed", "sealed" if job.sealed else "open", job.sealed)
         if self.methods:
             rule = f"the method is {' or '.join(self.methods)}"
-            found.append(Limit(rule, job.method, job.method in self.methods))
+            yield Limit(rule, job.method, job.method in self.methods)
         if not self.editions:
-            said = "it may serve later editions" if editions else "this job alone"
-            found.append(Limit("the upload serves no later edition", said, not editions))
-        return found
+            use = "it may serve later editions" if editions else "this job alone"
+            yield Limit("the upload serves no later edition", use, not editions)
 
 
 def read_policy(path: Path | None = None) -> Policy | None:
@@ -115,11 +111,11 @@ def append_decision(entry: Mapping[str, Any]) -> str:
     with atomic.held(path.with_name(f".{LOG}.lock"), f"another process writes {path}", 30):
         number, last = verify_log(path) if path.exists() else (0, FIRST)
         before = untrusted.read(path, LARGEST) if number else b""
-        made = {"number": number + 1, "time": datetime.now(UTC).isoformat(timespec="seconds")}
-        made |= {"user": getpass.getuser(), **entry, "previous": last}
-        own = _hash(made)
-        line = json.dumps({**made, "hash": own}, sort_keys=True)
-        atomic.write(path, before + line.encode() + b"\n", private=True)
+        line = {"number": number + 1, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+        line |= {"user": getpass.getuser(), **entry, "previous": last}
+        line["hash"] = own = _hash(line)
+        content = json.dumps(line, sort_keys=True).encode() + b"\n"
+        atomic.write(path, before + content, private=True)
     return own
 
 
@@ -128,7 +124,7 @@ def verify_log(path: Path, head: str = "") -> tuple[int, str]:
 
     `head` is a hash that must be among them, such as a report's: a log that was cut off lacks it.
     """
-    last, number, found = FIRST, 0, not head
+    last, number, has_head = FIRST, 0, not head
     for number, line in enumerate(untrusted.read(path, LARGEST).splitlines(), start=1):
         with records.reading(path, f"damaged in line {number}", "compare it with a backup"):
             entry = dict(untrusted.json(line))
@@ -136,15 +132,15 @@ def verify_log(path: Path, head: str = "") -> tuple[int, str]:
         if entry.get("previous") != last or own != _hash(entry) or entry.get("number") != number:
             wrong = f"line {number} of {path} is not what was written there, or others are missing"
             raise FileError(f"{wrong}: compare it with a backup and the egress reports")
-        last, found = own, found or own == head
-    if not found:
-        found_none = f"{path} has {number} decisions and none with hash {head[:16]}"
-        raise FileError(f"{found_none}: its end was cut off, or it is another log")
+        last, has_head = own, has_head or own == head
+    if not has_head:
+        wrong = f"{path} has {number} decisions and none with hash {head[:16]}"
+        raise FileError(f"{wrong}: its end was cut off, or it is another log")
     return number, last
 
 
 def _hash(entry: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
+    return signatures.sha256_of(json.dumps(entry, sort_keys=True).encode())
 
 
 @dataclass(frozen=True)
@@ -196,7 +192,7 @@ class Egress:
 
 
 def measure_egress(
-    job: Job, site: Site, kept: KeptModel, content: bytes, overlaps: Sequence[str], device: str
+    job: Job, site: Site, kept: KeptModel, content: bytes, overlaps: Sequence[str], *, device: str
 ) -> Egress:
     """Attack the very bytes that would leave, and the sums that they would become a part of.
 
@@ -207,34 +203,30 @@ def measure_egress(
     message = kept.message
     if job.sealed:  # what is under the masks
         message = federation.method.share(kept.kept.local, graph, alone)
-    told = federation.method.explain(Messages([message]), alone)
-    risk = attacks.attack(told.reading(), graph, alone)
+    explained = federation.method.explain(Messages([message]), alone)
+    risk = attacks.attack(explained.reading(), graph, alone)
     sums = None
     if kept.about.seconds <= SLOW:
         parties = len(job.participants) or job.minimum
         reading = attacks.sums_with(message, graph, alone, parties, device)
         sums = None if reading is None else attacks.attack(reading, graph, alone)
     counts = graph.training_counts(job.model.classes).tolist()
-    names = job.classes or tuple(map(str, range(job.model.classes)))
     keys = {name: signatures.fingerprint(key).hex() for name, key in job.keys.items()}
+    names = {"features": job.features, "classes": job.classes}
+    signature = signatures.TRAILER if job.signed else 0
     disclosed = disclosure.disclosure(
-        kept.message,
-        federation,
-        signature=signatures.TRAILER if job.signed else 0,
-        graph=graph,
-        features=job.features,
-        classes=job.classes,
+        kept.message, federation, signature=signature, graph=graph, **names
     )
     return Egress(
         job=job.name,
         digest=job.digest,
         method=job.method,
         name=kept.about.name,
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=signatures.sha256_of(content),
         bytes=len(content),
         parties=keys or dict.fromkeys((*job.participants, SERVER), "no key"),
         sealed=job.sealed,
-        counts=dict(zip(names, counts, strict=True)),
+        counts=dict(zip(class_names(job), counts, strict=True)),
         upload=risk,
         sums=sums,
         disclosed=replace(disclosed, sentences=(*disclosed.sentences, *overlaps)),
@@ -261,7 +253,7 @@ def decide(
     policy may agree by itself, otherwise `ask` does; what was agreed to before is only told again.
     """
     if not report.agreed:
-        limits = policy.limits(job, report.smallest, report.seen, editions) if policy else []
+        limits = policy.limits(job, report.smallest, report.seen, editions) if policy else ()
         report = replace(report, limits=tuple(limits), editions=editions, decision=None)
         write_egress(keep, report)  # to be read before anybody is asked
     tell(report)
@@ -295,7 +287,6 @@ def write_egress(keep: Path, report: Egress) -> None:
     data = json.dumps(records.plain_record(report), indent=1) + "\n"
     texts = (data, reports.render_page(egress_document(report)))
     for path, text in zip(egress_files(keep, report.name), texts, strict=True):
-        atomic.sweep(path)
         atomic.write(path, text.encode(), private=True)
 
 
@@ -313,7 +304,7 @@ def earlier_egress(keep: Path, name: str, job: Job, content: bytes) -> Egress | 
         for path in reversed(files):  # the record last: it says whose they are
             if path.exists():
                 path.replace(path.with_name(f"{name}.egress-{earlier.digest[:16]}{path.suffix}"))
-    return earlier if earlier.sha256 == hashlib.sha256(content).hexdigest() else None
+    return earlier if earlier.sha256 == signatures.sha256_of(content) else None
 
 
 KNOWN = "Compare fingerprints with keys that you got another way (--known FILE)."
@@ -374,15 +365,17 @@ def egress_document(report: Egress) -> reports.Document:
         decided = [("Decision", state), ("In the log", decision.audit)]
     headline = [(f"{report.bytes:,}", "bytes"), (str(len(report.parties) - 1), "sites take part")]
     if risk is not None and risk.auc is not None:
-        told = "AUC: a node was trained on, best attack on what is seen"
-        headline.append((f"{risk.auc:.2f}", told))
+        meaning = "AUC: a node was trained on, best attack on what is seen"
+        headline.append((f"{risk.auc:.2f}", meaning))
     headline.append((str(report.smallest), "training nodes in the smallest class"))
     later = " and, unless it is withdrawn, later ones" if report.editions else ""
-    purpose = (
-        *(("Job", report.job), ("Digest", report.digest), ("Method", report.method)),
-        ("Edition", f"{report.edition}{later}"),
-        ("Trained", f"{report.trained}, {report.seconds:.1f} s"),
-    )
+    purpose = {
+        "Job": report.job,
+        "Digest": report.digest,
+        "Method": report.method,
+        "Edition": f"{report.edition}{later}",
+        "Trained": f"{report.trained}, {report.seconds:.1f} s",
+    }
     reader = f"the server, reads {'sums over all sites' if report.sealed else 'every upload'}"
     parties = [
         (name, reader if name == SERVER else "takes part", key)
@@ -406,7 +399,7 @@ def egress_document(report: Egress) -> reports.Document:
             *map(Text, report.disclosed.sentences),
         ),
         "To whom": (Table.of(everybody, heads, parties, words=3), Text(KNOWN)),
-        "For what": (Facts(purpose), Text(PURPOSE)),
+        "For what": (Facts(tuple(purpose.items())), Text(PURPOSE)),
         "Risk": (
             risk_table(report),
             Text(f"{ATTACKER} {SUMS}" if report.sums else ATTACKER),

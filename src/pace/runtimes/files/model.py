@@ -30,7 +30,7 @@ from pace.protocol import AdoptedModel, Adoption, External, Kept, Message, layou
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
-from pace.runtimes.files.site import Members, Site
+from pace.runtimes.files.site import Members, Site, class_names
 from pace.tables import ColumnMapping, arrow, read_columns
 from pace.task import called
 
@@ -110,10 +110,9 @@ class SiteModel:
 def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> None:
     """The folder, complete or not at all; one that is there is moved `aside`."""
     externals = [external.params for external in model.externals]
-    for params in (model.local, *externals):
-        check_numbers(params, folder)
     parts, files = [{**model.local, MEMBERS: model.members.table}, *externals], {}
     for name, params in zip(_names(len(externals)), parts, strict=True):
+        check_numbers(params, folder)
         about = {"format": PARAMS, "job": model.job.digest, "which": name}
         files[f"{name}.safetensors"] = encode_tensors(params, about)
     document = model_document(model.job, model.outcome)
@@ -224,8 +223,8 @@ def _header(content: bytes) -> dict[str, Any]:
 def _parameters(tensors: Mapping[str, Tensor], path: Path, expected: wire.Layout) -> Params:
     """The parameters among the tensors, exactly as the job's model has them."""
     params = {name: tensors[name] for name in expected if name in tensors}
-    if (found := wire.layout(params)) != dict(expected):
-        raise FileError(f"{path} holds {wire.say(found)}, the job's has {wire.say(expected)}")
+    if (layout := wire.layout(params)) != dict(expected):
+        raise FileError(f"{path} holds {wire.say(layout)}, the job's has {wire.say(expected)}")
     check_numbers(params, path)
     return params
 
@@ -242,21 +241,17 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
     """Of every node PACE's class and how sure it is, Local's beside it, the label that is known, what it
     was used for when the model was made (train, val, test, unlabelled; else new), every probability.
     """
-    classes = model.job.classes or tuple(map(str, range(model.job.model.classes)))
-    adoption, rows = model(site.graph), slice(site.rows)
+    classes, adoption, rows = class_names(model.job), model(site.graph), slice(site.rows)
     chosen = (adoption.logits[rows].double() / model.outcome.temperature).softmax(1)
     local = (adoption.local[rows].double() / model.outcome.local_temperature).softmax(1)
     columns: Columns = {"node": list(site.nodes[rows])}
     for prefix, probabilities in (("", chosen), ("local_", local)):
         columns[f"{prefix}class"] = [classes[label] for label in called(probabilities).tolist()]
-        columns[f"{prefix}probability"] = _rounded(probabilities.max(1).values)
+        columns[f"{prefix}probability"] = probabilities.max(1).values.round(decimals=6).tolist()
     columns["label"] = known_labels(site.graph, classes)[rows]
     columns["split"] = site.roles(model.members)[rows]
-    return columns | {f"p_{name}": _rounded(chosen[:, i]) for i, name in enumerate(classes)}
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return values.double().round(decimals=6).tolist()
+    every = zip(classes, chosen.round(decimals=6).T.tolist(), strict=True)
+    return columns | {f"p_{name}": shares for name, shares in every}
 
 
 def write_predictions(path: Path, tables: Iterable[Columns], *, replaces: bool = False) -> None:

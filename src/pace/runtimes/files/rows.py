@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from pace.jobs import Job
 from pace.models import Excerpt, Layered, MappedGraph, RowTable, forget_logits, regrouped
 from pace.params import Params
 from pace.runtimes.files.outcome import known_labels
-from pace.runtimes.files.site import Site, load_site, site_of_dataset
+from pace.runtimes.files.site import Site, class_names, load_site, site_of_dataset
 from pace.tables import arrow
 
 SAMPLE = 50_000  # rows of each split on which weights are chosen and scores are made
@@ -39,20 +40,20 @@ def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
     """The rows of a folder, streamed where they are summed; with `sample`, some of each split."""
     files, classes = RowFiles.found(folder, job), job.model.classes
     counts, none = torch.zeros(classes, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
-    held = {name: torch.zeros(0, width) for name, width in files.columns.items()}
-    held |= {"key": none.double(), "y": none, "split": none}
+    drawn = {name: torch.zeros(0, width) for name, width in files.columns.items()}
+    drawn |= {"key": none.double(), "y": none, "split": none}
     seed = torch.Generator().manual_seed(0)
     for table in files.blocks() if sample else files.blocks(maps=False):
         counts += table.training_counts(classes)
         if sample:
             keys = torch.rand(table.nodes, generator=seed, dtype=torch.float64)
             more = {"key": keys, "y": table.y, "split": table.split, **table.maps}
-            both = {name: torch.cat([rows, more[name]]) for name, rows in held.items()}
+            both = {name: torch.cat([rows, more[name]]) for name, rows in drawn.items()}
             lowest = torch.cat(_lowest(both["key"], both["split"]))
-            held = {name: rows[lowest] for name, rows in both.items()}
+            drawn = {name: rows[lowest] for name, rows in both.items()}
     if not counts.sum():
         raise GraphError(f"no row of {folder} is for training: its column split says `train`")
-    y, split, maps = held["y"], held["split"], {name: held[name] for name in files.columns}
+    y, split, maps = drawn["y"], drawn["split"], {name: drawn[name] for name in files.columns}
     whole = {"stream": files.blocks, "counts": counts, "identity": files.identity}
     return Site(RowTable.of(y, split, maps, job.model.features, **whole), (), None)
 
@@ -74,9 +75,9 @@ def load_any(path: Path, job: Job) -> Site:
         )
     whole = (site := site_of_dataset(dataset, job, path)).graph
     assert isinstance(whole, MappedGraph)
-    sample = _table(whole, job, places := _sampled(whole, model, about.memory))
+    nodes = _sampled(whole, model, about.memory)
     counts, stream = whole.training_counts(model.classes), partial(_row_blocks, whole, job)
-    sample = replace(sample, x=whole.stored[places], identity=whole.identity)
+    sample = replace(_excerpt(whole, job, nodes), x=whole.stored[nodes], identity=whole.identity)
     return replace(site, graph=replace(sample, counts=counts, stream=stream))
 
 
@@ -92,15 +93,15 @@ def mapped_sites(path: Path, job: Job) -> Iterator[Site]:
 
 def _row_blocks(whole: MappedGraph, job: Job) -> Iterator[Excerpt]:
     for nodes in torch.arange(whole.nodes).split(MAPPED):
-        yield replace(_table(whole, job, nodes), in_stream=True)
+        yield replace(_excerpt(whole, job, nodes), in_stream=True)
 
 
-def _table(whole: MappedGraph, job: Job, places: Tensor) -> Excerpt:
+def _excerpt(whole: MappedGraph, job: Job, nodes: Tensor) -> Excerpt:
     """Some nodes with the rows that the job's method reads of them."""
     form = job.federation.closed_form
-    maps = {} if form is None else form.rows_of(whole, places, job.federation)
-    about = {"whole": whole, "places": places}
-    return Excerpt.of(whole.y[places], whole.split[places], maps, whole.features, **about)
+    maps = {} if form is None else form.rows_of(whole, nodes, job.federation)
+    about = {"whole": whole, "places": nodes}
+    return Excerpt.of(whole.y[nodes], whole.split[nodes], maps, whole.features, **about)
 
 
 def _sampled(whole: MappedGraph, model: Layered, memory: int) -> Tensor:
@@ -142,8 +143,9 @@ class RowFiles:
         if not files:
             raise FileError(f"{folder} holds no .parquet file, such as `pace rows` makes")
         logits = form.local_columns().values()
-        if set(logits) <= set(arrow().parquet.read_schema(files[0]).names):
-            columns |= dict.fromkeys(logits, job.model.classes)
+        with _opened(files[0]) as file:
+            if set(logits) <= set(file.schema_arrow.names):
+                columns |= dict.fromkeys(logits, job.model.classes)
         return cls(files, columns, job)
 
     @property
@@ -172,7 +174,7 @@ class RowFiles:
     ) -> Iterator[tuple[Any, RowTable]]:
         """Batches of these columns as they are in the files, and what they say."""
         for path in self.files:
-            with arrow().parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
+            with _opened(path) as file:
                 names, first = file.schema_arrow.names, 0
                 if absent := [name for name in (*ABOUT, *self.columns) if name not in names]:
                     has = f"it has {', '.join(names[:12])}"
@@ -182,9 +184,8 @@ class RowFiles:
                     first += len(batch)
 
     def _table(self, batch: Any, where: str, columns: Mapping[str, int]) -> RowTable:
-        classes = self.job.classes or tuple(map(str, range(self.job.model.classes)))
         split = _numbered(batch.column("split"), MASKS, f"{where}: split")
-        labels = _numbered(batch.column("label"), classes, f"{where}: label")
+        labels = _numbered(batch.column("label"), class_names(self.job), f"{where}: label")
         if bool(((split != UNKNOWN) & (labels == UNKNOWN)).any()):
             raise GraphError(f"{where}: a row is in a split and has no label")
         maps = {
@@ -194,16 +195,26 @@ class RowFiles:
         return RowTable.of(labels, split, maps, self.job.model.features)
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The open file; damage may show only when it is read."""
+    try:
+        with arrow().parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
+            yield file
+    except (arrow().ArrowInvalid, OSError) as error:
+        raise GraphError(f"{path} is damaged, or not Parquet ({error}): write it again") from error
+
+
 def _numbered(column: Any, names: Sequence[str], what: str) -> Tensor:
-    """The place of each word among the names, UNKNOWN where there is none."""
+    """The index of each word among the names, UNKNOWN where there is none."""
     pyarrow, compute = arrow(), arrow().compute
     words = compute.fill_null(column.cast(pyarrow.string()), "")
-    found = compute.index_in(words, value_set=pyarrow.array(names))
-    wrong = compute.and_(compute.is_null(found), compute.not_equal(words, ""))
+    indices = compute.index_in(words, value_set=pyarrow.array(names))
+    wrong = compute.and_(compute.is_null(indices), compute.not_equal(words, ""))
     if compute.any(wrong).as_py():
         word = compute.filter(words, wrong)[0].as_py()
         raise GraphError(f"{what} is {word!r}, expected {', '.join(names[:12])} or nothing")
-    return torch.from_numpy(np.array(compute.fill_null(found, UNKNOWN))).long()
+    return torch.from_numpy(np.array(compute.fill_null(indices, UNKNOWN))).long()
 
 
 def _numbers(column: Any, width: int, what: str) -> Tensor:
@@ -214,8 +225,8 @@ def _numbers(column: Any, width: int, what: str) -> Tensor:
         raise GraphError(f"{what} is of type {column.type}, expected lists of {width} numbers")
     lengths = compute.min_max(compute.list_value_length(column)).as_py()
     if column.null_count or set(lengths.values()) != {width}:
-        found = f"{lengths['min']} to {lengths['max']}"
-        raise GraphError(f"{what} has {found} numbers a row, some perhaps none: expected {width}")
+        span = f"{lengths['min']} to {lengths['max']}"
+        raise GraphError(f"{what} has {span} numbers a row, some perhaps none: expected {width}")
     values = np.array(column.flatten().cast(pyarrow.float32()), dtype=np.float32)
     rows = torch.from_numpy(values).reshape(-1, width)
     if not torch.isfinite(rows.sum()):
@@ -238,7 +249,7 @@ def write_rows(
                 graph = regrouped(graph)  # as Local was fitted
             for fit, name in form.local_columns().items():
                 logits[name] = form.local_logits(local, graph, fit, federation)
-    labels = known_labels(graph, job.classes or tuple(map(str, range(job.model.classes))))
+    labels = known_labels(graph, class_names(job))
     split = [(*MASKS, "")[number] for number in graph.split.tolist()]
     parts = torch.arange(graph.nodes).split(PART)
     with atomic.new_folder(folder, private=True) as staged:

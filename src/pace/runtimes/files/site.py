@@ -49,6 +49,11 @@ class Site:
         return [ROLES[1 + number] for number in self.graph.split.tolist()]
 
 
+def class_names(job: Job) -> tuple[str, ...]:
+    """What the job calls its classes; their numbers, where it has no names for them."""
+    return job.classes or tuple(map(str, range(job.model.classes)))
+
+
 def load_site(path: Path, job: Job) -> Site:
     """The graph of a file, with the job's features and classes.
 
