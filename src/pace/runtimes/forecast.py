@@ -49,8 +49,8 @@ def forecast_fit(path: Path, federation: Federation) -> Forecast:
     columns = sum(form.row_columns(federation).values()) if form else 0
     seconds = about.entries * (about.features + columns) / ALONG
     seconds += about.nodes * columns**2 * 4 / RATE
-    made = sum(part.stat().st_size for part in (path / "made").rglob("*") if part.is_file())
-    disk = max(0.0, 4.0 * about.nodes * (about.features + columns) - made)
+    stored = sum(part.stat().st_size for part in (path / "made").rglob("*") if part.is_file())
+    disk = max(0.0, 4.0 * about.nodes * (about.features + columns) - stored)
     forecast = Forecast(LIBRARIES + about.memory, seconds, disk)
     _fitting(forecast, "import the graph again with less --memory")
     if (free := shutil.disk_usage(path).free) < disk:

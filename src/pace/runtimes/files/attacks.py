@@ -47,24 +47,24 @@ class Risk:
 def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
     """All attacks on what was read; `graph` says how well they did."""
     members, others = _asked(graph.train), _asked(graph.test if graph.test.any() else graph.val)
-    found: dict[str, Any] = {}
+    risks: dict[str, Any] = {}
     if min(len(members), len(others)) >= FEWEST:
-        found["membership"] = membership(reading, graph, federation, members, others)
+        risks["membership"] = membership(reading, graph, federation, members, others)
     if (shares := told_classes(reading, federation)) is not None:
         pair = torch.stack([shares, graph.training_counts(len(shares)).double()])
         if bool((pair.std(1) > 0).all()):
-            found["labels"] = float(torch.corrcoef(pair)[0, 1])
+            risks["labels"] = float(torch.corrcoef(pair)[0, 1])
     if (words := reading.words) is not None:
         occurring, absent = (graph.x[graph.train] != 0).sum(0), words <= ABSENT * words.mean()
-        found["words"] = task.roc_auc(words.double(), occurring > 0)
-        found["absent"] = int(absent.sum())
-        found["rare"] = int((~absent & (occurring > 0) & (occurring < FEW)).sum())
+        risks["words"] = task.roc_auc(words.double(), occurring > 0)
+        risks["absent"] = int(absent.sum())
+        risks["rare"] = int((~absent & (occurring > 0) & (occurring < FEW)).sum())
     rows = _rows(reading, federation)
     if len(rows) and len(members):
         x = normalize(graph.x[members].double())
         near = (x @ normalize(rows.double()).T).abs().amax(1)
-        found["read_whole"] = int((near > WHOLE).sum())
-    return Risk(**found)
+        risks["read_whole"] = int((near > WHOLE).sum())
+    return Risk(**risks)
 
 
 def membership(
@@ -73,25 +73,25 @@ def membership(
     """How well each score, and all of them combined, tell training nodes from others."""
     nodes = torch.cat([members, others])
     trained = torch.arange(len(nodes)) < len(members)
-    found: dict[str, Tensor] = {}  # a column that is told, and more that are combined with it
+    table: dict[str, Tensor] = {}  # of each attack its column, and more that are combined with it
     with torch.no_grad():
         if (model := reading.model) is not None:
             seen = federation.network(model.params, graph) if model.predict is None else None
             logits = model.predict(model.params, graph) if model.predict else seen.logits  # type: ignore[union-attr]
-            found["loss"] = -task.losses(logits[nodes], graph.y[nodes]).double()[:, None]
+            table["loss"] = -task.losses(logits[nodes], graph.y[nodes]).double()[:, None]
             first = next(iter(reading.moments), None)  # hidden columns are used by every node
             if seen is not None and first is not None:
-                found["moments"] = within_moments(seen.inputs[first][nodes], reading.moments[first])
+                table["moments"] = within_moments(seen.inputs[first][nodes], reading.moments[first])
         if reading.leverage is not None:
-            found["row"] = reading.leverage(graph)[nodes].double()[:, None]
+            table["row"] = reading.leverage(graph)[nodes].double()[:, None]
         if reading.class_words is not None:  # |h_j| ≤ Σ_v |h_vj| over the nodes of its class
             summed = reading.class_words.T[graph.y[nodes]].clamp_min(0)
-            found["features"] = within_moments(normalize(graph.x[nodes]).abs().sqrt(), summed)
-    scores = {name: task.roc_auc(columns[:, 0], trained) for name, columns in found.items()}
-    told = {name: value for name, value in scores.items() if value is not None}
-    if len(told) > 1:
-        told["combined"] = held_out_auc(torch.cat(list(found.values()), 1), trained)
-    return told
+            table["features"] = within_moments(normalize(graph.x[nodes]).abs().sqrt(), summed)
+    aucs = {name: task.roc_auc(columns[:, 0], trained) for name, columns in table.items()}
+    known = {name: auc for name, auc in aucs.items() if auc is not None}
+    if len(known) > 1:
+        known["combined"] = held_out_auc(torch.cat(list(table.values()), 1), trained)
+    return known
 
 
 def within_moments(rows: Tensor, moment: Tensor) -> Tensor:
@@ -118,16 +118,16 @@ def held_out_auc(scores: Tensor, positive: Tensor) -> float:
     x = torch.cat([normal, *(normal * column[:, None] for column in normal.T)], 1)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     order = order[positive[order].sort(stable=True).indices]  # both kinds in every fold
-    found = []
+    aucs = []
     for first in range(FOLDS):
-        held = torch.zeros_like(positive)
-        held[order[first::FOLDS]] = True
-        mean = x[~held].mean(0)
-        fitted, y = x[~held] - mean, positive[~held].double() - positive[~held].double().mean()
+        fold = torch.zeros_like(positive)
+        fold[order[first::FOLDS]] = True
+        mean = x[~fold].mean(0)
+        fitted, y = x[~fold] - mean, positive[~fold].double() - positive[~fold].double().mean()
         products = fitted.T @ fitted + RIDGE * len(fitted) * torch.eye(x.shape[1]).double()
         weights = torch.linalg.solve(products, fitted.T @ y)
-        found.append(task.roc_auc((x[held] - mean) @ weights, positive[held]))
-    return sum(value for value in found if value is not None) / FOLDS
+        aucs.append(task.roc_auc((x[fold] - mean) @ weights, positive[fold]))
+    return sum(auc for auc in aucs if auc is not None) / FOLDS
 
 
 def told_classes(reading: Reading, federation: Federation) -> Tensor | None:
@@ -140,9 +140,9 @@ def told_classes(reading: Reading, federation: Federation) -> Tensor | None:
     random = torch.Generator().manual_seed(0)
     drawn = torch.multinomial(words.double(), MADE_UP * WORDS, replacement=True, generator=random)
     x = torch.zeros(MADE_UP, len(words)).scatter_(1, drawn.view(MADE_UP, WORDS), SEEN)
-    made = Graph.build(x, torch.zeros(2, 0).long(), torch.zeros(MADE_UP).long())
+    graph = Graph.build(x, torch.zeros(2, 0).long(), torch.zeros(MADE_UP).long())
     with torch.no_grad():
-        logits = federation.network(model.params, made).logits
+        logits = federation.network(model.params, graph).logits
     return logits.double().softmax(1).mean(0)
 
 

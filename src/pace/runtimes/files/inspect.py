@@ -145,9 +145,8 @@ def _codebook(path: Path, job: Job | None) -> FileFacts:
     of = read_columns(path, Proposal, Codebook)
     kind, sanity = "a site's proposal of columns", []
     if isinstance(of, Codebook):
-        kind = "codebook"
-        if job is not None:
-            sanity = ["it is the job's" if job.codebook == of else "NOT the job's codebook"]
+        own = "it is the job's" if job and job.codebook == of else "NOT the job's codebook"
+        kind, sanity = "codebook", [own] if job else []
     columns = {column.name: column.kind for column in of.columns}
     return FileFacts(kind, of.FORMAT, sanity, {"columns": columns})
 
@@ -244,5 +243,4 @@ def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
 
 
 def _sizes(shapes: wire.Layout) -> tuple[Item, ...]:
-    """A line for each tensor."""
     return tuple(map(Item, shapes, shapes.values(), shapes.lengths))

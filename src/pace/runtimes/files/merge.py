@@ -70,14 +70,14 @@ class Changes:
         job = book.job
         editions.check_editions(job)
         assert key is not None  # a job with keys has the server's
-        said = [editions.read_withdrawal(path, job) for path in self.withdrawn]
+        signed = [editions.read_withdrawal(path, job) for path in self.withdrawn]
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        here, removed = book.accepted(), {}
+        present, removed = book.accepted(), {}
         for name in self.removed:
-            upload = editions.Evidence.of(book.stored(name)).upload if name in here else ""
+            upload = editions.Evidence.of(book.stored(name)).upload if name in present else ""
             left = (job.number + 1, job.keys.get(name, ""), upload, "", now)
             removed[name] = editions.Leaver(*left, withdrew=False)
-        edition = editions.next_edition(job, self.added, {one.name: one for one in said}, removed)
+        edition = editions.next_edition(job, self.added, {one.name: one for one in signed}, removed)
         return book if edition is None else book.begin_edition(edition, key)
 
 
@@ -214,8 +214,8 @@ def make_returns(book: Journal, key: signatures.Key | None, uploads: Received) -
                 kind = editions.signed_as(signatures.RETURN, job.number)
                 frame = signatures.sign(frame, key, kind=kind, job=job.digest, name=name)
             book.put_return(name, frame)
-        if (told := jobs.disclosure.brought(uploads, job.federation, names)) is not None:
-            book.put_brought(told)
+        if (brought := jobs.disclosure.brought(uploads, job.federation, names)) is not None:
+            book.put_brought(brought)
         book.settle()  # before anybody sees one of them
     return names
 
@@ -257,19 +257,19 @@ def took_part_table(report: MergeReport) -> Table:
         share = "-" if client.share is None else f"{100 * client.share:.1f}%"
         norm = "-" if client.norm is None else f"{client.norm:.2f}"
         rows.append([client.name, share, norm, "; ".join(client.flags)])
-    if report.sealed or all(client.share is client.norm is None for client in report.took_part):
+    if all(client.share is client.norm is None for client in report.took_part):
         return Table.of(title, ["Client"], [row[:1] for row in rows], note=UNWEIGHED)
     return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows, note=NOTES)
 
 
-def brought_table(told: Brought) -> Table:
+def brought_table(brought: Brought) -> Table:
     """What each site brought, and whose upload is worth a look."""
     rows: list[list[Cell]] = []
-    for name, alone, shapley in zip(told.names, told.alone, told.shapley, strict=True):
-        numbers = (f"{number:.4f}" for number in (alone, told.given(name), shapley))
-        rows.append([name, *numbers, "; ".join(told.flags(name))])
-    error = f"standard error at most {told.error:.4f}" if told.error else "over all rolls"
-    note = BROUGHT_NOTE.format(regression=told.regression, error=error)
+    for name, alone, shapley in zip(brought.names, brought.alone, brought.shapley, strict=True):
+        numbers = (f"{number:.4f}" for number in (alone, brought.given(name), shapley))
+        rows.append([name, *numbers, "; ".join(brought.flags(name))])
+    error = f"standard error at most {brought.error:.4f}" if brought.error else "over all rolls"
+    note = BROUGHT_NOTE.format(regression=brought.regression, error=error)
     heads = ["Site", "Loss when left out", "Gives the others", "Shapley value", "Look at"]
     return Table.of("What each site brought", heads, rows, note=note)
 

@@ -172,14 +172,12 @@ def _by_class(job: Job, scored: Mapping[str, MaskScores]) -> dict[str, tuple[Blo
         title = f"{name}: ECE {100 * calibration_error(reading.bins):.1f} points"
         calibration.append(reports.Reliability(title, tuple(reading.bins)))
         confusion.append(reports.Confusion(name, names, reading.confusion))
-    charts = (Text(f"{COUNTED[mask]}. {BARS}"), reports.Beside(tuple(calibration)))
-    matrices: tuple[Block, ...] = (
-        Text(f"{COUNTED[mask]}. {MATRIX}"),
-        reports.Beside(tuple(confusion)),
-    )
+    nodes = COUNTED[mask]
+    charts = (Text(f"{nodes}. {BARS}"), reports.Beside(tuple(calibration)))
+    matrices: tuple[Block, ...] = (Text(f"{nodes}. {MATRIX}"), reports.Beside(tuple(confusion)))
     if len(names) > MOST_CLASSES:
         matrices = (Text("There are too many classes to draw it: model.json has the counts."),)
-    table = _class_table(names, readings, COUNTED[mask])
+    table = _class_table(names, readings, nodes)
     return {"By class": (table,), "Calibration": charts, "Confusion matrix": matrices}
 
 

@@ -127,9 +127,9 @@ def baseline_logits(graph: Graph, classes: int) -> Tensor | None:
         return None
     x, y = graph.x[graph.train], graph.y[graph.train]
     penalties = PENALTIES if graph.val.any() else PENALTIES[:1]
-    made = [affine(graph.x, logistic_regression(x, y, classes, penalty)) for penalty in penalties]
     labels = graph.y[graph.val]
-    return min(made, key=lambda logits: task.nll(logits[graph.val], labels) if len(made) > 1 else 0)
+    candidates = (affine(graph.x, logistic_regression(x, y, classes, p)) for p in penalties)
+    return min(candidates, key=lambda logits: task.nll(logits[graph.val], labels))
 
 
 def on_unseen(
@@ -137,9 +137,9 @@ def on_unseen(
 ) -> dict[str, float]:
     """A score of Local and of what is used, on nodes whose labels neither was fitted to."""
     cases = adoption.unseen(graph.val)
-    labels = torch.cat([graph.y[held] for *_, held in cases])
-    local = torch.cat([logits[held] for logits, _, held in cases])
-    adopted = torch.cat([logits[held] for _, logits, held in cases])
+    labels = torch.cat([graph.y[nodes] for *_, nodes in cases])
+    local = torch.cat([logits[nodes] for logits, _, nodes in cases])
+    adopted = torch.cat([logits[nodes] for _, logits, nodes in cases])
     return {"local": score(local, labels), "adopted": score(adopted, labels)}
 
 
@@ -247,9 +247,9 @@ def findings(outcome: Outcome) -> Iterator[Finding]:
     verdicts = {}
     for reference, name in (("local", ALONE), ("baseline", PLAIN)):
         if reference in scores.pairs and (outcome.alpha or reference != "local"):
-            found = compare(scores, reference, name)
-            verdicts[reference] = found.verdict
-            yield found
+            finding = compare(scores, reference, name)
+            verdicts[reference] = finding.verdict
+            yield finding
     yield probabilities(scores.adopted)
     yield Finding("What to do next:", "next", next_step(verdicts))
 
@@ -290,5 +290,5 @@ def probabilities(reading: ReadingScores) -> Finding:
 
 def next_step(verdicts: Mapping[str, str]) -> str:
     """What the verdicts advise."""
-    told = {f"{reference} {kind}" for reference, kind in verdicts.items()}
-    return next((advice for case, advice in ADVICE.items() if case in told), UNTOLD)
+    cases = {f"{reference} {kind}" for reference, kind in verdicts.items()}
+    return next((advice for case, advice in ADVICE.items() if case in cases), UNTOLD)

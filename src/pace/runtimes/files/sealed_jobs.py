@@ -6,7 +6,6 @@ sealed/FINGERPRINT/DIGEST.json: the job, its seed, its participants and their ke
 upload's frame
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +47,7 @@ def remember(key: signatures.Key, job: Job, frame: bytes, *, agreed: bool = Fals
 
     What overlaps is asked again: another job may have been sealed while this one trained.
     """
-    sealed = hashlib.sha256(frame).hexdigest()
+    sealed = signatures.sha256_of(frame)
     record = plain_record(SealedJob(job.name, job.digest, job.seed, _keys(job), sealed))
     path = memory(key) / f"{job.digest}.json"
     content = (json.dumps(record, indent=1) + "\n").encode()
@@ -92,16 +91,16 @@ def exposed(jobs: Sequence[Mapping[str, str]]) -> list[str]:
     names = {site: name for row in members for site, name in row.items()}
     rows = np.array([[float(site in row) for site in names] for row in members])
     alone = _in_span(rows) & ~_in_span(rows[:-1])
-    return sorted(name for name, told in zip(names.values(), alone, strict=True) if told)
+    return sorted(name for name, exposed in zip(names.values(), alone, strict=True) if exposed)
 
 
 def _sites(jobs: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
     """Of each job, its names by site: one site under another name with its key, or the reverse."""
     sites: dict[tuple[str, str], int] = {}  # by kind of mark and the mark
     for number, (name, public) in enumerate(pair for job in jobs for pair in job.items()):
-        known = {sites.get(("name", name), number), sites.get(("key", public), number)}
-        sites |= {mark: min(known) for mark, site in sites.items() if site in known}
-        sites |= {("name", name): min(known), ("key", public): min(known)}
+        same = {sites.get(("name", name), number), sites.get(("key", public), number)}
+        sites |= {mark: min(same) for mark, site in sites.items() if site in same}
+        sites |= {("name", name): min(same), ("key", public): min(same)}
     return [{sites["name", name]: name for name in job} for job in jobs]
 
 
@@ -148,8 +147,7 @@ def check_known(job: Job, name: str, path: Path, least: int = LEAST_KNOWN) -> li
     known = []
     for other, public in job.keys.items():
         own = {public, signatures.fingerprint(public).hex()}
-        wrong = [mark for mark, called in marks.items() if called == other and mark not in own]
-        if wrong:
+        if wrong := [mark for mark, called in marks.items() if called == other and mark not in own]:
             raise SignatureError(
                 f"the job gives {other!r} the key {public}, {path} has {wrong[0]} for it: ask {other} "
                 "and the maker of the job which is right"
