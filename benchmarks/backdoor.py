@@ -19,7 +19,7 @@ from pace import Adoption, Federation, Graph, Message
 from pace.jobs import ephemeral_seals, influence
 from pace.merging import RANK, compress, pack, sketched
 from pace.merging.carrier import truncate
-from pace.methods.beyond.ridge import omega_of
+from pace.methods import Regression
 from pace.params import Params, subtract
 from pace.protocol import Messages, steps
 from pace.training import train_cohort
@@ -173,7 +173,7 @@ def poisoned_rows(
             for name, last in ((f"{prefix}/rows", row), (f"{prefix}/labels", says)):
                 lie[name] = torch.cat([message[name][:-1], last[None]])
             continue
-        omega = omega_of(prefix.partition("/")[0], federation)
+        omega = Regression(prefix.partition("/")[0], "train").omega(federation)
         products, sums, trace = sketched(row.double()[None], says.double()[None], omega)
         half = products[tuple(torch.triu_indices(*products.shape))]
         parts = {"class sums": sums, "gram": half, "sketch": products, "nodes": trace}

@@ -14,7 +14,7 @@ import pace
 from benchmarks.clock import command
 from pace import task
 from pace.merging import left_out_loss, solve_rows
-from pace.methods.beyond.ridge import stacked_rows
+from pace.methods import Regression
 from pace.protocol import Without, steps
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -46,7 +46,7 @@ def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
         (batch,) = Without(uploads, site, clients).batches()
         tested = form.rows_of(graph, graph.test.nonzero().flatten(), federation)
         for name in losses.columns.unique(0):
-            rows, labels = stacked_rows(batch, name, "train")
+            rows, labels = Regression(name, "train").sent_rows(batch)
             sent = rows.any(1)
             solved = solve_rows(rows[sent], labels[sent].to(rows.dtype), STRENGTHS)
             for strength, answer in zip(STRENGTHS, solved, strict=True):

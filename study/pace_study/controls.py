@@ -13,8 +13,7 @@ from torch import Tensor
 from pace.gates import Fixed, Gate, Mixture
 from pace.graph import Graph
 from pace.merging import RANK
-from pace.methods import Local, Pace, Regressed, make, predicted
-from pace.methods.beyond.ridge import fitted_rows
+from pace.methods import Local, Pace, Regressed, Regression, make
 from pace.models import ALL, FITS, LABELS, fitted_labels, unit_rows
 from pace.protocol import KINDS, External, Federation, Message, Method
 from pace.registry import METHODS
@@ -58,13 +57,13 @@ class OwnRidge(Local, Regressed):
     ) -> list[External]:
         externals: list[External] = []
         for name in self.maps:
-            gram = self.gram(graph, name, fit, federation)
+            regression = Regression(name, fit)
+            gram = self.gram(graph, regression, federation)
             nothing = graph.x.new_zeros(gram.columns, federation.model.classes)
             answers = gram.own_residuals([nothing] * len(self.strengths), self.strengths)
             for strength, answer in zip(self.strengths, answers, strict=True):
                 title = f"own ridge on {name}, λ = {strength:g}"
-                predict = partial(predicted, name=name, fit=fit)
-                externals.append(External({name: answer.float()}, title, predict))
+                externals.append(External({name: answer.float()}, title, regression.predict))
         return externals
 
 
@@ -103,10 +102,10 @@ class Logistic(OwnRidge):
     ) -> list[External]:
         (name,), classes = self.maps, federation.model.classes
         held_out, truth = unit_rows(graph, 0)[graph.val], fitted_labels(graph, FITS[1])
-        fits = logistic(*fitted_rows(graph, name, FITS[0], classes), self.strengths)
+        fits = logistic(*Regression(name, FITS[0]).fitted_rows(graph, classes), self.strengths)
         losses = [nll(held_out @ w + b, truth) if len(truth) else 0.0 for w, b in fits]
         best = self.strengths[losses.index(min(losses))]
-        ((weight, bias),) = logistic(*fitted_rows(graph, name, ALL, classes), [best])
+        ((weight, bias),) = logistic(*Regression(name, ALL).fitted_rows(graph, classes), [best])
         return [External({"weight": weight, "bias": bias}, "logistic regression", Linear(hop=0))]
 
 

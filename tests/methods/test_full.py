@@ -9,8 +9,7 @@ from torch import Tensor
 from pace import GCN, Federation
 from pace.gates import no_worse_than_local
 from pace.graph import Graph
-from pace.methods import FullSums, Pace, PaceFull
-from pace.methods.beyond.ridge import fitted_rows
+from pace.methods import FullSums, Pace, PaceFull, Regression
 from pace.models import MODELS, refitted, sized
 from pace.models.refitted import (
     ALL,
@@ -71,7 +70,7 @@ def test_training_and_validation_rows_apart_give_the_ridge_on_both_pooled(
     method.answer(total, agreed)
     answers = solved[len(FITS) * method.maps.index(name) :][: len(FITS)]
     for part, of_strengths in zip(FITS, answers, strict=True):
-        stacks = [fitted_rows(graph, name, part, CLASSES) for graph in graphs]
+        stacks = [Regression(name, part).fitted_rows(graph, CLASSES) for graph in graphs]
         rows, labels = (torch.cat(column).double() for column in zip(*stacks, strict=True))
         for strength, answer in zip(method.strengths, of_strengths, strict=True):
             ridge = strength**0.5 * torch.eye(rows.shape[1], dtype=torch.float64)

@@ -11,7 +11,7 @@ from pace.graph import Graph
 from pace.jobs.disclosure import disclosure
 from pace.merging.ridge import SKETCH, compressed, expanded, solve_rows
 from pace.methods import PaceRidge, RidgeSums
-from pace.methods.beyond import ridge as module
+from pace.methods.beyond import ridge
 from pace.methods.beyond.ridge import ROWS
 from pace.models.networks import GCN
 from pace.models.unit_rows import unit_rows
@@ -76,7 +76,7 @@ def test_however_sites_are_joined_the_answer_stays(graphs: list[Graph]) -> None:
 def test_with_many_features_a_sketch_is_sent_and_is_exact_for_few_nodes(
     graphs: list[Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "EXACT", 10)
+    monkeypatch.setattr(ridge, "EXACT", 10)
     whole, method = agreed(graphs), RidgeSums()
     message = method.share(whole.start, graphs[0], whole)
     assert message["hop2/sketch"].shape == (60, SKETCH)
@@ -149,7 +149,7 @@ def test_sums_that_no_rows_of_length_one_add_up_to_are_refused(
 ) -> None:
     """Honest sums are never near the bound's wrong side; a label of weight ten is past it."""
     if not few:
-        monkeypatch.setattr(module, "EXACT", 8)
+        monkeypatch.setattr(ridge, "EXACT", 8)
     method = RidgeSums()
     agreed, graphs = federation(method, epochs=1), clients(3)
     for graph in graphs:

@@ -7,10 +7,10 @@ has seen it.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import product, repeat
+from itertools import chain, product, repeat
 from typing import ClassVar
 
 import torch
@@ -30,21 +30,19 @@ HOPS = (0, 2)  # a node's own features, and those of its neighbourhood
 STRENGTHS = (1.0, 3.0, 10.0)  # λ
 ALONE = (0.03, 0.3, 3.0)  # λ of ridges on a site's own rows: they are a tenth of everybody's
 ROWS = 12  # condensed rows of a client, and directions of a map's answers
-SMALLEST_CLASS = 5  # training nodes of a class that is sent
 OWN = 3.0  # μ
 DAMPING = 0.1  # λ of the leverage by which a curious server looks for rows
-SCALE = 10.0  # of the logits: answers lie between 0 and 1
-EXACT = 1024  # rows or columns up to which the server's solution is exact
+LOCAL = "local"  # the column of Local's logits in a table of rows
+LARGEST = 1e5  # rows have length one: larger numbers would take 10^10 training nodes
+SMALLEST_CLASS = 5  # training nodes of a class that is sent
+STACKED = 1024  # rows of all clients up to which the server solves with them as they are
 GROUPS = 10  # of clients, left out one at a time
 FEWEST_GROUPS = 3  # with two clients, what one says has no other to support it
-LOCAL = "local"  # the column of Local's logits in a table of rows
+SCALE = 10.0  # of the logits: answers lie between 0 and 1
+EXACT = 1024  # columns up to which G itself is summed
 PARTS = ("rows", "labels")  # Z and M
 Sums = tuple[Tensor, ...]  # GΩ, B and tr G
-Gathered = tuple[dict[tuple[str, str], Gram], dict[str, Tensor]]
-Solve = Callable[[str, Sequence[str]], Tensor]
-"""From a map and the fits that were sent: W_λ on all their rows, (strengths, columns, classes)."""
 NO_NODE = f"It holds no edge, and no feature value or label of a node as it is. {NO_PROMISE}"
-LARGEST = 1e5  # rows have length one: larger numbers would take 10^10 training nodes
 SENTENCES = {  # of a map's tensors, for the people whose data they were made of
     "rows": "rows that stand for your {nodes} nodes' features {after}",
     "labels": "how these rows are spread over the classes",
@@ -69,6 +67,61 @@ TITLES = {
 
 
 @dataclass(frozen=True)
+class Regression:
+    """From a map's rows of a fit's nodes to their classes."""
+
+    map: str  # `hop0`, `hop1`, …, `neighbourhood` or `labels`
+    fit: str  # `train`, `val` or `all`
+
+    @property
+    def key(self) -> str:
+        """What its tensors begin with."""
+        return self.map if self.fit == FITS[0] else f"{self.map}/{self.fit}"
+
+    def columns(self, federation: Federation) -> int:
+        """How many columns its rows have."""
+        features, classes = federation.model.features, federation.model.classes
+        return {NEIGHBOURHOOD: 3 * features + 4, LABELS: 2 * classes + 4}.get(self.map, features)
+
+    def used_columns(self, graph: Graph, classes: int) -> Tensor:
+        """Those that some node of the graph has; what the answer says of others is not taken."""
+        rows: Tensor = (
+            rows_by(self.map, self.fit, graph, classes) if self.map == LABELS else graph.x
+        )
+        used = (rows != 0).any(0)
+        return torch.cat([used] * 3 + [used.new_ones(4)]) if self.map == NEIGHBOURHOOD else used
+
+    def fitted_rows(self, graph: Graph, classes: int) -> tuple[Tensor, Tensor]:
+        """H and Y: the rows of the fit's nodes, and their classes as unit vectors."""
+        rows = rows_by(self.map, self.fit, graph, classes)[fitted_nodes(graph, self.fit)]
+        return rows, targets(models.fitted_labels(graph, self.fit), classes)
+
+    def predict(self, params: Params, graph: Graph) -> Tensor:
+        """The logits of its answer, (nodes, classes): 10 h W."""
+        answer = params[self.map]
+        product: Tensor = rows_by(self.map, self.fit, graph, answer.shape[1]) @ answer
+        return SCALE * product
+
+    def sent_rows(self, batch: Message) -> tuple[Tensor, Tensor]:
+        """The rows of a batch of clients, and their labels, one below the other."""
+        rows, labels = (batch[f"{self.key}/{part}"].flatten(0, 1) for part in PARTS)
+        return rows, labels
+
+    def omega(self, federation: Federation) -> Tensor | None:
+        """Ω, from the federation's seed; None where columns are few."""
+        columns = self.columns(federation)
+        if columns <= EXACT:
+            return None
+        random = federation.random(f"ridge sketch, {self.map.replace('hop', 'hop ')}")
+        return merging.public_matrix(columns, random)
+
+
+Gathered = tuple[dict[Regression, Gram], dict[str, Tensor]]
+Solve = Callable[[Sequence[Regression]], Tensor]
+"""From those that were sent of a map: W_λ on all their rows, (strengths, columns, classes)."""
+
+
+@dataclass(frozen=True)
 class Regressed(ClosedForm):
     """What a receiver makes of W_λ of each map, however the server came by them.
 
@@ -84,6 +137,7 @@ class Regressed(ClosedForm):
         for fit, nodes in NODES.items()
         for part, sentence in SENTENCES.items()
     }
+
     hops: tuple[int, ...] = HOPS
     strengths: tuple[float, ...] = STRENGTHS
     own: float | None = OWN  # None: no correction on one's own training nodes
@@ -93,7 +147,7 @@ class Regressed(ClosedForm):
     def __post_init__(self) -> None:
         if not self.hops or min(self.hops) < 0 or len(set(self.hops)) < len(self.hops):
             raise SettingError(f"hops are {self.hops}, expected different numbers, 0 or more")
-        positive = (*self.strengths, *(() if self.own is None else (self.own,)))
+        positive = self.strengths if self.own is None else (*self.strengths, self.own)
         if not self.strengths or not all(0 < value < math.inf for value in positive):
             raise SettingError(f"ridge strengths are {positive}, expected numbers above 0")
         if not 0 <= self.ridge < math.inf:
@@ -119,18 +173,22 @@ class Regressed(ClosedForm):
     def check(self, upload: Message, federation: Federation) -> None:
         protocol.bounded(upload, LARGEST)
 
-    def parts(self, name: str, fit: str) -> tuple[str, ...]:
-        """The fits that are sent apart and whose rows of a map are together those of a fit.
+    @property
+    def regressions(self) -> list[Regression]:
+        return [Regression(name, fit) for name, fit in product(self.maps, self.fits)]
+
+    def parts(self, regression: Regression) -> tuple[Regression, ...]:
+        """The regressions that are sent apart and whose rows are together those of this one.
 
         Not so with labels: what is known of a node's neighbours differs from fit to fit.
         """
-        return FITS[:2] if fit == ALL and name != LABELS else (fit,)
+        if regression.fit != ALL or regression.map == LABELS:
+            return (regression,)
+        return tuple(replace(regression, fit=fit) for fit in FITS[:2])
 
-    def sent(self) -> list[tuple[str, str]]:
-        """(map, fit) of all that a client sends."""
-        fitted = product(self.maps, self.fits)
-        sent = ((name, part) for name, fit in fitted for part in self.parts(name, fit))
-        return list(dict.fromkeys(sent))
+    def sent(self) -> list[Regression]:
+        """All that a client sends."""
+        return list(dict.fromkeys(chain.from_iterable(map(self.parts, self.regressions))))
 
     def returned(self, solve: Solve) -> dict[str, Tensor]:
         """The message that carries the answers of each map and fit, each fit's for itself.
@@ -138,17 +196,17 @@ class Regressed(ClosedForm):
         Directions that fits shared would carry labels into answers that those labels weigh.
         """
         message = {}
-        for name, fit in product(self.maps, self.fits):
-            answers = solve(name, self.parts(name, fit))
+        for regression in self.regressions:
+            answers = solve(self.parts(regression))
             factors = merging.compressed(answers, self.rank(answers.shape[2]))
             for part, factor in zip(("basis", "mixing"), factors, strict=True):
-                message[f"{key(name, fit)}/{part}"] = factor
+                message[f"{regression.key}/{part}"] = factor
         return message
 
     def blank_return(self, federation: Federation) -> Message:
-        strengths, classes = len(self.strengths), federation.model.classes
+        count, classes = len(self.strengths), federation.model.classes
         return self.returned(
-            lambda name, _: torch.zeros(strengths, columns_of(name, federation), classes)
+            lambda parts: torch.zeros(count, parts[0].columns(federation), classes)
         )
 
     def grouped(self, graph: Graph) -> Graph:
@@ -170,39 +228,37 @@ class Regressed(ClosedForm):
         Not in reverse where no Local was trained on validation nodes alone.
         """
         graph = self.grouped(graph)
-        made = self.externals(returned, graph, self.fits[-1], federation)
+        externals = self.externals(returned, graph, self.fits[-1], federation)
         for fit, held_out in zip(self.fits[:-1], self.fits[-2::-1], strict=True):
             if fit in models.trained_fits(graph):
-                said = partial(self.local_logits, fit=fit, federation=federation)
-                weighing = [External(local, predict=said)]
+                predict = partial(self.local_logits, fit=fit, federation=federation)
+                weighing = [External(local, predict=predict)]
                 weighing += self.externals(returned, graph, fit, federation)
-                made += [replace(external, held_out=held_out) for external in weighing]
-        return made
+                externals += [replace(external, held_out=held_out) for external in weighing]
+        return externals
 
     def row_columns(self, federation: Federation) -> dict[str, int]:
-        keys = {row_key(name, fit): name for name, fit in product(self.maps, self.fits)}
-        return {row: columns_of(name, federation) for row, name in keys.items()}
+        return {row_key(each.map, each.fit): each.columns(federation) for each in self.regressions}
 
     def local_columns(self) -> dict[str, str]:
         return {fit: LOCAL if fit == self.fits[-1] else f"{LOCAL}_{fit}" for fit in self.fits}
 
     def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> dict[str, Tensor]:
-        classes = federation.model.classes
+        readers = {row_key(each.map, each.fit): each for each in self.regressions}
         return {
-            row_key(name, fit): rows_by(name, fit, graph, classes)[nodes]
-            for name, fit in product(self.maps, self.fits)
-            if name == LABELS or fit == self.fits[0]
+            row: rows_by(reader.map, reader.fit, graph, federation.model.classes)[nodes]
+            for row, reader in readers.items()
         }
 
     def fit_rows(self, graph: Graph, federation: Federation) -> Params:
         """The ridge regression of a site's own rows, by the last hop, of each fit."""
         if isinstance(graph, RowTable) and set(self.local_columns().values()) <= set(graph.maps):
             return {}
-        name = f"hop{self.hops[-1]}"
-        nothing = torch.zeros(columns_of(name, federation), federation.model.classes)
-        local = {}
+        name, local = f"hop{self.hops[-1]}", {}
+        nothing = torch.zeros(federation.model.features, federation.model.classes)
         for fit in self.fits:
-            (own,) = self.gram(graph, name, fit, federation).own_residuals([nothing], [ALONE[1]])
+            gram = self.gram(graph, Regression(name, fit), federation)
+            (own,) = gram.own_residuals([nothing], [ALONE[1]])
             local[name if fit == self.fits[-1] else f"{fit}/{name}"] = own
         return local
 
@@ -213,7 +269,7 @@ class Regressed(ClosedForm):
             return graph.maps[column]
         own = models.fit_of(local, fit) if len(self.fits) > 1 else local
         if name in own:
-            return predicted(own, graph, name, fit)
+            return Regression(name, fit).predict(own, graph)
         if not graph.has_edges:
             raise GraphError(
                 f"the rows have no column {column!r}: this model's Local predicts from a graph, or from "
@@ -221,33 +277,30 @@ class Regressed(ClosedForm):
             )
         return federation.model(own, graph).logits
 
-    def gram(self, graph: Graph, name: str, fit: str, federation: Federation) -> Gram:
-        """The rows of a fit's nodes by a map, and their classes; of a table, all maps in one pass."""
-        if not isinstance(graph, RowTable):
-            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
-            return self.empty_gram(name, federation).add(rows, labels)
-        return self.gathered(graph, federation)[0][name, fit]
+    def gram(self, graph: Graph, regression: Regression, federation: Federation) -> Gram:
+        """The rows and classes that it reads; of a table, those of all regressions in one pass."""
+        if isinstance(graph, RowTable):
+            return self.gathered(graph, federation)[0][regression]
+        rows, labels = regression.fitted_rows(graph, federation.model.classes)
+        return self.empty_gram(regression, federation).add(rows, labels)
 
     def gathered(self, table: RowTable, federation: Federation) -> Gathered:
-        """Of a table, in one pass: the Gram matrix of each map and fit, and the columns that occur."""
+        """Of a table, in one pass: the Gram matrix of each regression, and the columns that occur."""
 
         def gather(_: Graph) -> Gathered:
-            grams = {
-                (name, fit): self.empty_gram(name, federation)
-                for name, fit in product(self.maps, self.fits)
-            }
+            grams = {each: self.empty_gram(each, federation) for each in self.regressions}
             widths = self.row_columns(federation)
             used = {row: torch.zeros(width, dtype=torch.bool) for row, width in widths.items()}
             for block in table.blocks():
-                used = {row: found | (block.maps[row] != 0).any(0) for row, found in used.items()}
-                for (name, fit), gram in grams.items():
-                    gram.add(*fitted_rows(block, name, fit, federation.model.classes))
+                used = {row: before | (block.maps[row] != 0).any(0) for row, before in used.items()}
+                for regression, gram in grams.items():
+                    gram.add(*regression.fitted_rows(block, federation.model.classes))
             return grams, used
 
         return table.derived(f"gathered by {self} for {federation.digest.hex()}", gather)
 
-    def empty_gram(self, name: str, federation: Federation) -> Gram:
-        return Gram(columns_of(name, federation), federation.model.classes)
+    def empty_gram(self, regression: Regression, federation: Federation) -> Gram:
+        return Gram(regression.columns(federation), federation.model.classes)
 
     def externals(
         self, returned: Message, graph: Graph, fit: str, federation: Federation
@@ -255,28 +308,29 @@ class Regressed(ClosedForm):
         """Of each map: an answer for each strength, and perhaps one corrected on one's own rows."""
         externals: list[External] = []
         for name in self.maps:
-            basis, mixing = (returned[f"{key(name, fit)}/{part}"] for part in ("basis", "mixing"))
+            regression = Regression(name, fit)
+            basis, mixing = (returned[f"{regression.key}/{part}"] for part in ("basis", "mixing"))
             if isinstance(graph, RowTable):
                 used = self.gathered(graph, federation)[1][row_key(name, fit)]
             else:
-                used = used_columns(name, fit, graph, federation.model.classes)
+                used = regression.used_columns(graph, federation.model.classes)
             answers = list(merging.expanded(basis * used, mixing, len(self.strengths)))
-            title = TITLES.get(name, f"{name.removeprefix('hop')} hops")
-            names = [f"ridge on {title}, λ = {strength:g}" for strength in self.strengths]
+            subject = TITLES.get(name, f"{name.removeprefix('hop')} hops")
+            titles = [f"ridge on {subject}, λ = {strength:g}" for strength in self.strengths]
             own: list[tuple[Tensor, float]] = []
             if self.own is not None:
-                names.append(f"ridge on {title}, corrected here")
+                titles.append(f"ridge on {subject}, corrected here")
                 own.append((answers[len(self.strengths) // 2], self.own))
             if self.every_label and name != LABELS:
-                names += [f"ridge on {title} of this site alone, λ = {level:g}" for level in ALONE]
-                own += [(torch.zeros_like(answers[0]), level) for level in ALONE]
+                alone = f"{subject} of this site alone"
+                titles += [f"ridge on {alone}, λ = {strength:g}" for strength in ALONE]
+                own += [(torch.zeros_like(answers[0]), strength) for strength in ALONE]
             if own:
-                gram = self.gram(graph, name, fit, federation)
+                gram = self.gram(graph, regression, federation)
                 answers += gram.own_residuals(*zip(*own, strict=True))
-            predict = partial(predicted, name=name, fit=fit)
             externals += [
-                External({name: answer.contiguous()}, called, predict)
-                for called, answer in zip(names, answers, strict=True)
+                External({name: answer.contiguous()}, title, regression.predict)
+                for title, answer in zip(titles, answers, strict=True)
             ]
         return externals
 
@@ -297,15 +351,13 @@ class Regressed(ClosedForm):
             return total
 
         def predict(params: Params, graph: Graph) -> Tensor:
-            parts = [predicted(params, graph, name, FITS[0]) for name in params]
+            parts = [Regression(name, FITS[0]).predict(params, graph) for name in params]
             return torch.stack(parts).sum(0)
 
-        answers = {
-            name: merging.expanded(
-                returned[f"{name}/basis"], returned[f"{name}/mixing"], len(self.strengths)
-            )[0]
-            for name in rows
-        }
+        answers = {}
+        for name in rows:
+            basis, mixing = returned[f"{name}/basis"], returned[f"{name}/mixing"]
+            answers[name] = merging.expanded(basis, mixing, len(self.strengths))[0]
         model = External(answers, predict=predict)
         return Reading(model, {}, sums.abs().sum(1), sums.sum(0), sums, leverage=leverage)
 
@@ -332,26 +384,26 @@ class PaceRidge(Regressed):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name)}, expected 1 or more")
 
-    def sent_rows(self, name: str, federation: Federation) -> int:
-        """How many rows of a map a client sends."""
+    def sent_rows(self, regression: Regression, federation: Federation) -> int:
+        """How many rows of it a client sends."""
         return self.rows
 
-    def empty_gram(self, name: str, federation: Federation) -> Gram:
-        return Gram(columns_of(name, federation), federation.model.classes, self.smallest_class)
+    def empty_gram(self, regression: Regression, federation: Federation) -> Gram:
+        return Gram(regression.columns(federation), federation.model.classes, self.smallest_class)
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         message, graph = {}, self.grouped(graph)
-        for name, fit in self.sent():
-            most = self.sent_rows(name, federation)
-            sent = self.gram(graph, name, fit, federation).condensed(most, self.nodes_per_row)
+        for regression in self.sent():
+            most = self.sent_rows(regression, federation)
+            sent = self.gram(graph, regression, federation).condensed(most, self.nodes_per_row)
             for part, value in zip(PARTS, sent, strict=True):
-                message[f"{key(name, fit)}/{part}"] = value
+                message[f"{regression.key}/{part}"] = value
         return message
 
     def explain(self, uploads: Uploads, federation: Federation) -> protocol.Explanation:
         labels = next(iter(uploads))[f"{self.maps[0]}/labels"]
         kind = "labelled" if self.every_label else "training"
-        told = (
+        sentence = (
             f"{int(labels.any(1).sum())} rows of each kind are weighted sums of your {kind} nodes' "
             f"features and of what surrounds them, one row for every {self.nodes_per_row} nodes or "
             "more. Together with their labels they tell the server, nearly exactly, the sum of these "
@@ -359,57 +411,55 @@ class PaceRidge(Regressed):
             f"{int(labels.any(0).sum())} classes here. Classes with fewer than {self.smallest_class} "
             f"{kind} nodes are not in it."
         )
-        return replace(super().explain(uploads, federation), sentences=(NO_NODE, told))
+        return replace(super().explain(uploads, federation), sentences=(NO_NODE, sentence))
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """Z and M of each hop: B ≈ ZᵀM by class."""
         (batch,) = uploads.batches()
-        sent = {name: stacked_rows(batch, name, FITS[0]) for name in self.maps[: len(self.hops)]}
-        rows, labels = sent[self.maps[0]]
+        hops = self.maps[: len(self.hops)]
+        sent = {name: Regression(name, FITS[0]).sent_rows(batch) for name in hops}
+        rows, labels = sent[hops[0]]
         returned = next(iter(self.merge(uploads, federation)))
         spans = {name: rows for name, (rows, _) in sent.items()}
         reading = self.read_answer(returned, spans, rows.T @ labels)
         return replace(reading, classes=labels.square().sum(0))  # MᵀM ≈ YᵀY counts nodes
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        """Exact from all rows at once where they are few, else from sums over batches of clients."""
-        most = max(self.sent_rows(name, federation) for name in self.maps) * len(self.fits[:2])
-        few = most * len(uploads) <= EXACT
-        by_sums = partial(self._from_sums, federation=federation)
-        solve = self.supported(uploads, self._from_rows if few else by_sums)
-        return repeat(self.returned(solve), len(uploads))
+        """From all rows at once where they are few, else from sums over batches of clients.
 
-    def supported(self, uploads: Uploads, solver: Callable[[Uploads], Solve]) -> Solve:
-        """W_λ of all uploads; where every label is read, as far as no one group of clients made it.
-
-        `pace-ridge` stays as the study has it. Sums are added up before anybody could be left out.
+        Where every label is read, no one group of clients moves an answer far; `pace-ridge` stays as
+        the study has it. Sums are added up before anybody could be left out.
         """
-        groups, solve = min(GROUPS, len(uploads)), solver(uploads)
+        most = max(self.sent_rows(part, federation) for part in self.sent()) * len(self.fits[:2])
+        solver = self._from_rows if most * len(uploads) <= STACKED else self._from_sums
+        groups, solve = min(GROUPS, len(uploads)), solver(uploads, federation)
         if not self.every_label or groups < FEWEST_GROUPS:
-            return solve
-        without = [solver(protocol.Without(uploads, group, groups)) for group in range(groups)]
-        return lambda name, fits: merging.limit_rows(
-            solve(name, fits), [others(name, fits) for others in without]
+            return repeat(self.returned(solve), len(uploads))
+        most_of = (protocol.Without(uploads, group, groups) for group in range(groups))
+        without = [solver(others, federation) for others in most_of]
+        returned = self.returned(
+            lambda parts: merging.limit_rows(solve(parts), [others(parts) for others in without])
         )
+        return repeat(returned, len(uploads))
 
     def site_sums(self, uploads: Uploads, federation: Federation) -> dict[str, SiteSums]:
         """From the rows that sites sent; their squared labels count the nodes, nearly."""
-        found, batches = {}, list(uploads.batches())
+        sums, batches = {}, list(uploads.batches())
         for name in self.maps:
-            keys = [key(name, fit) for fit in self.parts(name, self.fits[-1])]
+            keys = [part.key for part in self.parts(Regression(name, self.fits[-1]))]
             rows, labels = (
                 torch.cat([torch.cat([batch[f"{k}/{part}"] for k in keys], 1) for batch in batches])
                 for part in PARTS
             )
             rows, labels = rows.double(), labels.double()
-            found[name] = SiteSums.of_rows(rows, rows.mT @ labels, labels.square().sum((1, 2)))
-        return found
+            sums[name] = SiteSums.of_rows(rows, rows.mT @ labels, labels.square().sum((1, 2)))
+        return sums
 
-    def _from_rows(self, uploads: Uploads) -> Solve:
+    def _from_rows(self, uploads: Uploads, federation: Federation) -> Solve:
         batches = list(uploads.batches())
 
-        def solve(name: str, fits: Sequence[str]) -> Tensor:
-            stacks = [stacked_rows(batch, name, fit) for fit in fits for batch in batches]
+        def solve(parts: Sequence[Regression]) -> Tensor:
+            stacks = [part.sent_rows(batch) for part in parts for batch in batches]
             rows, labels = map(torch.cat, zip(*stacks, strict=True))
             sent = torch.linalg.vector_norm(rows, dim=1) > 0  # small sites leave rows empty
             if not sent.all():
@@ -420,15 +470,14 @@ class PaceRidge(Regressed):
 
     def _from_sums(self, uploads: Uploads, federation: Federation) -> Solve:
         """One pass, and memory for one batch: G itself where columns are few, else a sketch of it."""
-        omegas = {name: omega_of(name, federation) for name in self.maps}
-        totals: dict[tuple[str, str], Sums] = {}
+        omegas = {name: Regression(name, FITS[0]).omega(federation) for name in self.maps}
+        totals: dict[Regression, Sums] = {}
         for batch in uploads.batches():
-            for name, fit in self.sent():
-                sums = merging.sketched(*stacked_rows(batch, name, fit), omegas[name])
-                before = totals.get((name, fit))
-                totals[name, fit] = sums if before is None else added([before, sums])
-        return lambda name, fits: merging.solve_sums(
-            added([totals[name, fit] for fit in fits]), omegas[name], self.strengths
+            for part in self.sent():
+                sums = merging.sketched(*part.sent_rows(batch), omegas[part.map])
+                totals[part] = added([totals[part], sums]) if part in totals else sums
+        return lambda parts: merging.solve_sums(
+            added([totals[part] for part in parts]), omegas[parts[0].map], self.strengths
         )
 
 
@@ -447,58 +496,12 @@ class PaceFull(PaceRidge):
 
     rows: int = 5
 
-    def sent_rows(self, name: str, federation: Federation) -> int:
+    def sent_rows(self, regression: Regression, federation: Federation) -> int:
         """More where features are few: PACE's upload has 28 bytes a feature and some 3,600 more."""
-        columns = columns_of(name, federation)
-        return min(columns, self.rows + 600 // federation.model.features)
+        most = self.rows + 600 // federation.model.features
+        return min(regression.columns(federation), most)
 
 
-def predicted(params: Params, graph: Graph, name: str, fit: str) -> Tensor:
-    """The logits of a map's regression, (nodes, classes): 10 h W."""
-    answer = params[name]
-    product: Tensor = rows_by(name, fit, graph, answer.shape[1]) @ answer
-    return SCALE * product
-
-
-def used_columns(name: str, fit: str, graph: Graph, classes: int) -> Tensor:
-    """Which columns of a map some node of the graph has; what the others say is not taken."""
-    rows: Tensor = rows_by(name, fit, graph, classes) if name == LABELS else graph.x
-    words = (rows != 0).any(0)
-    return torch.cat([words] * 3 + [words.new_ones(4)]) if name == NEIGHBOURHOOD else words
-
-
-def fitted_rows(graph: Graph, name: str, fit: str, classes: int) -> tuple[Tensor, Tensor]:
-    """H and Y: the rows of a fit's nodes, and their classes as unit vectors."""
-    rows = rows_by(name, fit, graph, classes)[fitted_nodes(graph, fit)]
-    return rows, targets(models.fitted_labels(graph, fit), classes)
-
-
-def columns_of(name: str, federation: Federation) -> int:
-    """How many columns a map's rows have."""
-    features, classes = federation.model.features, federation.model.classes
-    return {NEIGHBOURHOOD: 3 * features + 4, LABELS: 2 * classes + 4}.get(name, features)
-
-
-def key(name: str, fit: str) -> str:
-    """What a map's tensors of a fit begin with."""
-    return name if fit == FITS[0] else f"{name}/{fit}"
-
-
-def stacked_rows(batch: Message, name: str, fit: str) -> tuple[Tensor, Tensor]:
-    """The rows of a batch of clients, and their labels, one below the other."""
-    rows, labels = (batch[f"{key(name, fit)}/{part}"].flatten(0, 1) for part in PARTS)
-    return rows, labels
-
-
-def added(parts: Sequence[Sums]) -> Sums:
-    """The sums of all rows of the parts."""
-    return tuple(reduce(torch.add, tensors) for tensors in zip(*parts, strict=True))
-
-
-def omega_of(name: str, federation: Federation) -> Tensor | None:
-    """Ω of a map, from the federation's seed; None where columns are few and G itself is summed."""
-    columns = columns_of(name, federation)
-    if columns <= EXACT:
-        return None
-    drawn = federation.random(f"ridge sketch, {name.replace('hop', 'hop ')}")
-    return merging.public_matrix(columns, drawn)
+def added(parts: Iterable[Sums]) -> Sums:
+    """The sums of all rows of the parts, one part at a time."""
+    return reduce(lambda total, part: tuple(map(torch.add, total, part)), parts)

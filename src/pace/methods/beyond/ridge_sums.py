@@ -1,8 +1,7 @@
 """The ridge regressions from sums alone, which can be added up under encryption. Not in the paper."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -12,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from pace.errors import WeightError
 from pace.graph import Graph
 from pace.merging import SiteSums, nystrom, sketched, solve_sums
-from pace.methods.beyond.ridge import NO_NODE, Regressed, Sums, added, fitted_rows, key, omega_of
+from pace.methods.beyond.ridge import NO_NODE, Regressed, Regression, Sums, added
 from pace.models import LABELS, RowTable
 from pace.params import Params
 from pace.protocol import KINDS, Explanation, Federation, Message, Reading, Summable, Uploads
@@ -40,24 +39,21 @@ class RidgeSums(Regressed, Summable):
     numbers: str = KINDS[0]
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        message, graph = {}, self.grouped(graph)
-        for name, fit in self.sent():
-            for part, value in self.sums(graph, name, fit, federation).items():
-                message[f"{key(name, fit)}/{part}"] = value
+        """G or S with tr G, and B, added up over blocks of rows."""
+        message, graph, classes = {}, self.grouped(graph), federation.model.classes
+        for regression in self.sent():
+            omega, prefix = regression.omega(federation), regression.key
+            blocks = graph.blocks() if isinstance(graph, RowTable) else (graph,)
+            fitted = (regression.fitted_rows(block, classes) for block in blocks)
+            products, sums, trace = added(sketched(*rows, omega) for rows in fitted)
+            if omega is None:
+                half = products[tuple(torch.triu_indices(*products.shape))]
+                message[f"{prefix}/gram"] = half.float()
+            else:
+                message[f"{prefix}/sketch"] = products.float()
+                message[f"{prefix}/nodes"] = trace.float()[None]
+            message[f"{prefix}/class sums"] = sums.float()
         return message
-
-    def sums(self, graph: Graph, name: str, fit: str, federation: Federation) -> dict[str, Tensor]:
-        """G or S with tr G, and B, added up over blocks of rows, as they are sent."""
-        blocks = graph.blocks() if isinstance(graph, RowTable) else (graph,)
-        classes, omega = federation.model.classes, omega_of(name, federation)
-        fitted = (fitted_rows(block, name, fit, classes) for block in blocks)
-        parts: Iterator[Sums] = (sketched(*each, omega) for each in fitted)
-        products, sums, trace = reduce(lambda a, b: added([a, b]), parts)
-        if omega is None:
-            half = products[tuple(torch.triu_indices(*products.shape))]
-            return {"gram": half.float(), "class sums": sums.float()}
-        sketch = {"sketch": products.float(), "nodes": trace.float()[None]}
-        return {**sketch, "class sums": sums.float()}
 
     def rank(self, classes: int) -> int:
         """A regression tells `classes` classes apart in one direction fewer."""
@@ -67,12 +63,12 @@ class RidgeSums(Regressed, Summable):
     def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
         sums = next(iter(uploads))[f"{self.maps[0]}/class sums"]
         single = int(((sums.norm(dim=0) - 1).abs() < SINGLE).sum())
-        told = (
+        sentence = (
             "The class sums are the sum of your training nodes' features, scaled to length one, over "
             "each class. A class with one training node sends that node's features: here "
             f"{single} of {sums.shape[1]} classes look like that. Meant for jobs whose sums are sealed."
         )
-        return replace(super().explain(uploads, federation), sentences=(NO_NODE, told))
+        return replace(super().explain(uploads, federation), sentences=(NO_NODE, sentence))
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}
@@ -86,55 +82,57 @@ class RidgeSums(Regressed, Summable):
 
         Of a sketch only n is known. What a liar says of nodes that he might have passes.
         """
-        for name, fit in (pair for pair in self.sent() if pair[0] != LABELS):
-            sums = total[f"{key(name, fit)}/class sums"].double()
-            if (half := total.get(f"{key(name, fit)}/gram")) is not None:
-                squares = full(half.double(), len(sums)).diagonal()
-                limit = (squares.sum().clamp_min(0) * squares).sqrt()  # nan below zero
+        for regression in (part for part in self.sent() if part.map != LABELS):
+            products, sums, *nodes = (part.double() for part in sent_sums(total, regression))
+            if nodes:
+                (limit,) = nodes
             else:
-                limit = total[f"{key(name, fit)}/nodes"].double()
+                squares = products.diagonal()
+                limit = (squares.sum().clamp_min(0) * squares).sqrt()  # nan below zero
             most = sums.abs().sum(1)
             if not (most <= 1.01 * limit + 0.01 * clients).all():
                 raise WeightError(
-                    f"{name}'s class sums go up to {float(most.max()):.3g}, more than its rows of "
-                    "length one can add up to"
+                    f"{regression.map}'s class sums go up to {float(most.max()):.3g}, more than its "
+                    "rows of length one can add up to"
                 )
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """B and G, or a sketch of G: F with FᵀF = G spans the rows."""
         total, factors = self.total(uploads, federation), {}
         for name in self.maps[: len(self.hops)]:
-            if (omega := omega_of(name, federation)) is not None:
-                factors[name] = nystrom(total[f"{name}/sketch"], omega).float()
-                continue
-            side = federation.model.features
-            values, vectors = torch.linalg.eigh(full(total[f"{name}/gram"], side))
-            factors[name] = (values.clamp_min(0).sqrt()[:, None] * vectors.T).float()
+            regression = Regression(name, self.fits[0])
+            products, *_ = sent_sums(total, regression)
+            if (omega := regression.omega(federation)) is not None:
+                factors[name] = nystrom(products, omega).float()
+            else:
+                values, vectors = torch.linalg.eigh(products)
+                factors[name] = (values.clamp_min(0).sqrt()[:, None] * vectors.T).float()
         sums = total[f"{self.maps[0]}/class sums"].float()
         return self.read_answer(self.answer(total, federation), factors, sums)
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
-        def solve(name: str, fits: Sequence[str]) -> Tensor:
-            omega = omega_of(name, federation)
-            return solve_sums(summed_fits(total, name, fits, omega), omega, self.strengths)
+        def solve(parts: Sequence[Regression]) -> Tensor:
+            sums = added(sent_sums(total, part) for part in parts)
+            return solve_sums(sums, parts[0].omega(federation), self.strengths)
 
         return self.returned(solve)
 
     def site_sums(self, uploads: Uploads, federation: Federation) -> dict[str, SiteSums]:
         """Exact where G was sent, else by what its sketch knows of it."""
-        found = {}
+        by_map = {}
         for name in self.maps:
-            omega, fits = omega_of(name, federation), self.parts(name, self.fits[-1])
+            parts = self.parts(Regression(name, self.fits[-1]))
             statistics = (self.statistic_of(upload, federation) for upload in uploads)
-            each = [summed_fits(statistic, name, fits, omega) for statistic in statistics]
-            sums = torch.stack([site[1] for site in each])
-            if omega is None:
-                grams = torch.stack([site[0] for site in each])
-                found[name] = SiteSums(grams, sums, grams.diagonal(dim1=1, dim2=2).sum(1))
+            sites = (added(sent_sums(each, part) for part in parts) for each in statistics)
+            products, sums, *nodes = zip(*sites, strict=True)
+            if (omega := parts[0].omega(federation)) is None:
+                grams = torch.stack(products)
+                traces = grams.diagonal(dim1=1, dim2=2).sum(1)
+                by_map[name] = SiteSums(grams, torch.stack(sums), traces)
             else:
-                rows = pad_sequence([nystrom(site[0], omega) for site in each], batch_first=True)
-                found[name] = SiteSums.of_rows(rows, sums, torch.cat([site[2] for site in each]))
-        return found
+                rows = pad_sequence([nystrom(part, omega) for part in products], batch_first=True)
+                by_map[name] = SiteSums.of_rows(rows, torch.stack(sums), torch.cat(nodes[0]))
+        return by_map
 
 
 @dataclass(frozen=True)
@@ -149,16 +147,12 @@ class FullSums(RidgeSums):
     every_label: ClassVar[bool] = True
 
 
-def summed_fits(total: Message, name: str, fits: Sequence[str], omega: Tensor | None) -> Sums:
-    """Of a map and some fits together: G and B or, with Ω, the sketch, B and tr G."""
-    parts: list[Sums] = []
-    for prefix in (key(name, fit) for fit in fits):
-        sums = total[f"{prefix}/class sums"]
-        if omega is None:
-            parts.append((full(total[f"{prefix}/gram"], len(sums)), sums))
-        else:
-            parts.append((total[f"{prefix}/sketch"], sums, total[f"{prefix}/nodes"]))
-    return added(parts)
+def sent_sums(total: Message, regression: Regression) -> Sums:
+    """G and B or, where G was sketched, S, B and tr G."""
+    sums = total[f"{regression.key}/class sums"]
+    if (half := total.get(f"{regression.key}/gram")) is not None:
+        return full(half, len(sums)), sums
+    return total[f"{regression.key}/sketch"], sums, total[f"{regression.key}/nodes"]
 
 
 def full(half: Tensor, side: int) -> Tensor:
