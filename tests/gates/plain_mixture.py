@@ -15,7 +15,6 @@ from pace.gates.mixture import (
     STEPS,
     TOLERANCE,
     Weights,
-    at_labels,
     local_alone,
 )
 from pace.task import nll
@@ -38,6 +37,11 @@ def weigh(sets: Sequence[Tensor], labels: Tensor, ridge: float = RIDGE) -> Weigh
     if not optimal(problem, weights) or optimal(problem, alone):
         return local_alone(sets)
     return tuple(weights.tolist())
+
+
+def at_labels(sets: Tensor, labels: Tensor) -> Tensor:
+    """z_{v,y_v} of each of (K, n, classes), (K, n)."""
+    return sets.gather(2, labels.expand(len(sets), -1)[..., None]).squeeze(2)
 
 
 def excess(logits: Tensor, sets: Tensor, observed: Tensor) -> Tensor:

@@ -13,10 +13,9 @@ from pace.gates.cnll import (
     calibrate,
     slope,
 )
-from pace.gates.mixture import at_labels
 from pace.task import nll
 from tests.gates.blended import blend
-from tests.gates.plain_mixture import excess
+from tests.gates.plain_mixture import at_labels, excess
 
 Drawn = tuple[Tensor, Tensor, Tensor]
 

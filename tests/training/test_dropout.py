@@ -43,7 +43,8 @@ def test_masks_drawn_ahead_are_the_stream_epoch_by_epoch(dropout: float) -> None
     for _ in range(2 * activate.ahead + 1):
         for layer, (rows, width) in enumerate(shapes):
             hidden = activate(torch.ones(rows, width), torch.zeros(width), layer)
-            assert torch.equal(hidden, stream.keep(rows * width).view(rows, width).float())
+            (kept,) = stream.kept(1, [rows * width])
+            assert torch.equal(hidden, kept.view(rows, width).float())
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ class Problems:
 
     def __init__(self, sets: Tensor, labels: Tensor, parts: Tensor, ridge: float) -> None:
         # A constant added to a node's logits changes no probability: let its label's logit be zero.
-        self.sets = sets - at_labels(sets, labels)[..., None]
+        self.sets = sets - sets.gather(2, labels.expand(len(sets), -1)[..., None])
         self.flat = self.sets.flatten(1)
         self.counts = parts.sum(1).clamp(min=1).double()
         self.share = parts.double() / self.counts[:, None]  # of each node in a part's mean
@@ -175,8 +175,3 @@ def optimal(problems: Problems, weights: Tensor) -> Tensor:
     tolerance = (TOLERANCE * problems.scale)[:, None]
     level = (gradient.abs() <= tolerance) | (weights == 0)
     return ((weights >= 0) & level & (gradient >= -tolerance)).all(1)
-
-
-def at_labels(sets: Tensor, labels: Tensor) -> Tensor:
-    """z_{v,y_v} of each of (K, n, classes), (K, n)."""
-    return sets.gather(2, labels.expand(len(sets), -1)[..., None]).squeeze(2)

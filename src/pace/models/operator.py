@@ -49,16 +49,13 @@ class Operator:
     def __matmul__(self, dense: Tensor) -> Tensor:
         return linear_map(dense, self._forward, self.back)
 
-    def back(self, gradient: Tensor, out: Tensor | None = None) -> Tensor:
-        """A^T G, written to `out` if it is given."""
-        return self._backward(gradient, out)
-
     @cached_property
     def _forward(self) -> Multiply:
         return multiplier(self.matrix)
 
     @cached_property
-    def _backward(self) -> Multiply:
+    def back(self) -> Multiply:
+        """A^T G of G, written to `out` if it is given."""
         if not self.is_sparse:
             return multiplier(self.matrix.t())
         return multiplier(self._beside(csr_array(self.matrix).T.tocsr()).matrix)

@@ -42,15 +42,14 @@ class Dropout:
         """Zero with probability `dropout`, scaled so that the mean stays."""
         if self.threshold == 0:
             return hidden
-        keep = self.keep(hidden.numel()).reshape(hidden.shape)
-        return hidden * (keep.to(hidden.device) * self.scale)
-
-    def keep(self, count: int) -> Tensor:
-        """`count` independent draws, one where a number is kept and zero where it is dropped."""
-        return self.kept(1, [count])[0]
+        (keep,) = self.kept(1, [hidden.numel()])
+        return hidden * (keep.reshape(hidden.shape).to(hidden.device) * self.scale)
 
     def kept(self, epochs: int, counts: Sequence[int]) -> list[Tensor]:
-        """`keep` for each of `counts` in every epoch, one after the other: (epochs, count) each."""
+        """For each of `counts` and in every epoch so many independent draws, (epochs, count).
+
+        One where a number is kept and zero where it is dropped; layer after layer in each epoch.
+        """
         per_word = masks_per_word(self.threshold)
         lengths = [-(-count // per_word) for count in counts]
         words = self.bits.random_raw(epochs * sum(lengths)).reshape(epochs, sum(lengths))

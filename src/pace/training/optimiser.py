@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,14 +27,8 @@ STORED = {2: (1, 0), 4: (0, 3, 1, 2)}
 SHOWN = {2: (1, 0), 4: (0, 2, 3, 1)}
 
 Activate = Callable[[Tensor, Tensor, int], Tensor]  # (output, bias, layer) -> hidden activation
-
-
-class Penalty(Protocol):
-    """A term added to the training loss. `outputs` are each layer's, at the training nodes."""
-
-    def __call__(
-        self, params: Params, start: Params, outputs: tuple[Tensor, ...], labels: Tensor
-    ) -> Tensor: ...
+Penalty = Callable[[Params, Params, tuple[Tensor, ...], Tensor], Tensor]
+"""A term of the loss, of parameters, W_0, each layer's outputs at the training nodes, and labels."""
 
 
 @dataclass(frozen=True)

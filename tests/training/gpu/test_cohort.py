@@ -189,7 +189,8 @@ def test_the_draws_of_a_batch_are_the_streams_of_its_members(
             kept = draws.activate(ones, torch.zeros(2, 2, 1, width, device=DEVICE), layer).cpu()
             for client, place in product(range(2), range(2)):
                 height = int(counts[client])
-                expected = single[client][place].keep(height * width).view(height, width)
+                (expected,) = single[client][place].kept(1, [height * width])
+                expected = expected.view(height, width)
                 assert torch.equal(kept[client, place, :height], expected.float())
                 assert not kept[client, place, height:].any()
         taken += 1
