@@ -53,12 +53,12 @@ def weigh_parts(
     if len(parts) > 1:
         start = minimisers(Problems(stacked, labels, parts.any(0)[None], ridge))[0]
     results: list[Weights] = []
-    for some in parts.split(max(1, AT_ONCE // max(1, stacked.numel()))):
-        problems = Problems(stacked, labels, some, ridge)
+    for batch in parts.split(max(1, AT_ONCE // max(1, stacked.numel()))):
+        problems = Problems(stacked, labels, batch, ridge)
         weights = minimisers(problems, start)
         alone = torch.zeros_like(weights)
         alone[:, 0] = weights.sum(1)  # as good only where the Externals say what Local says
-        sound = some.any(1) & optimal(problems, weights) & ~optimal(problems, alone)
+        sound = batch.any(1) & optimal(problems, weights) & ~optimal(problems, alone)
         for row, good in zip(weights.tolist(), sound.tolist(), strict=True):
             results.append(tuple(row) if good else local_alone(sets))
     return results
@@ -144,8 +144,8 @@ def newton(gradient: Tensor, hessian: Tensor, free: Tensor) -> Tensor:
     """
     among = hessian * (free[:, :, None] & free[:, None, :])
     damping = DAMPING * among.diagonal(dim1=1, dim2=2).amax(1)[:, None] * free
-    held = among + torch.diag_embed(torch.where(free, damping, 1.0))
-    step, _ = torch.linalg.solve_ex(held, gradient * free)
+    damped = among + torch.diag_embed(torch.where(free, damping, 1.0))
+    step, _ = torch.linalg.solve_ex(damped, gradient * free)
     return -torch.nan_to_num(step, 0.0, 0.0, 0.0)
 
 
@@ -154,18 +154,18 @@ def descended(
 ) -> Tensor:
     """As far along each step as weights stay at zero or above and R falls enough."""
     to_zero = torch.where(step < 0, -weights / step, torch.inf)
-    length, here = to_zero.amin(1).clamp(max=1.0), problems.value(weights)
-    bound = here + ROUNDING * (1 + here.abs())
-    result, open_ = weights, going
+    length, value = to_zero.amin(1).clamp(max=1.0), problems.value(weights)
+    bound = value + ROUNDING * (1 + value.abs())
+    result, searching = weights, going
     for _ in range(HALVINGS):
-        there = weights + length[:, None] * step
-        there = there.masked_fill(to_zero <= length[:, None], 0.0)
-        low = open_ & (problems.value(there) <= bound + ARMIJO * length * slope)
-        result = torch.where(low[:, None], there, result)
-        open_ = open_ & ~low
-        if not open_.any():
+        candidate = weights + length[:, None] * step
+        candidate = candidate.masked_fill(to_zero <= length[:, None], 0.0)
+        low = searching & (problems.value(candidate) <= bound + ARMIJO * length * slope)
+        result = torch.where(low[:, None], candidate, result)
+        searching = searching & ~low
+        if not searching.any():
             break
-        length = torch.where(open_, length / 2, length)
+        length = torch.where(searching, length / 2, length)
     return result
 
 

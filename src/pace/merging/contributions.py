@@ -53,8 +53,8 @@ class SiteSums:
 
     def answers(self, rolls: Tensor, strength: float) -> Iterator[Tensor]:
         """W_S of each roll S, a row of (rolls, sites): d³/3 operations each."""
-        for some in rolls.double().split(TOGETHER):
-            parts = (torch.tensordot(some, part, 1) for part in (self.grams, self.sums))
+        for batch in rolls.double().split(TOGETHER):
+            parts = (torch.tensordot(batch, part, 1) for part in (self.grams, self.sums))
             for gram, sums in zip(*parts, strict=True):
                 yield solve_gram(gram, sums, [strength])[0]
 
@@ -117,9 +117,9 @@ def shapley_values(parts: SiteSums, strength: float, seed: int = 0) -> tuple[Ten
     most = min(ROLLS, int(BUDGET / max(1, columns) ** 3))
     if 2**sites <= most:
         rolls = torch.cartesian_prod(*[torch.tensor([False, True])] * sites).view(-1, sites)
-        before = rolls.sum(1, keepdim=True) - rolls.long()  # size of the roll that a site joins
+        sizes = rolls.sum(1, keepdim=True) - rolls.long()  # size of the roll that a site joins
         ways = [sites * math.comb(sites - 1, size) for size in range(sites)]
-        weights = 1 / torch.tensor(ways, dtype=torch.float64)[before]
+        weights = 1 / torch.tensor(ways, dtype=torch.float64)[sizes]
         signed = torch.where(rolls, weights, -weights)
         return parts.values(rolls, strength) @ signed, 0.0
     generator = torch.Generator().manual_seed(seed)

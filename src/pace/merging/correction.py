@@ -62,19 +62,19 @@ class Difference:
         basis = leading(*self.grams(left, right), self.rank)
         onto = basis.mT @ left
         rest = torch.empty(len(basis), self.rank, self.wide.shape[1], dtype=right.dtype)
-        for some in runs(right):
-            ahead = (basis[some].mT.flatten(0, 1) @ self.wide).view(-1, *rest.shape[1:])
-            rest[some] = ahead.baddbmm_(onto[some], right[some].double(), alpha=-1)
+        for run in runs(right):
+            ahead = (basis[run].mT.flatten(0, 1) @ self.wide).view(-1, *rest.shape[1:])
+            rest[run] = ahead.baddbmm_(onto[run], right[run].double(), alpha=-1)
         factors = LowRank(basis.to(flat.left.dtype), rest)
         return factors.flipped().orthonormal() if self.tall else factors
 
     def grams(self, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """The Gram matrices, and where to look for their eigenvectors."""
         half = torch.empty_like(left)
-        for some in runs(right):
-            exact = right[some].double()
+        for run in runs(right):
+            exact = right[run].double()
             shadow = (exact.flatten(0, 1) @ self.wide.t()).view(*exact.shape[:2], -1).mT
-            half[some] = torch.baddbmm(shadow, left[some], exact @ exact.mT, alpha=-0.5)
+            half[run] = torch.baddbmm(shadow, left[run], exact @ exact.mT, alpha=-0.5)
         pair, swapped = torch.cat([half, left], 2), torch.cat([left, half], 2)
         grams = torch.baddbmm(self.gram.expand(len(left), -1, -1), pair, swapped.mT, alpha=-1)
         return grams, torch.cat([left, self.first.expand(len(left), -1, -1)], 2)

@@ -46,8 +46,8 @@ class Gram:
 
     def add(self, rows: Tensor, labels: Tensor) -> Gram:
         """Take in some rows, (n, d), and their classes as unit vectors, (n, classes)."""
-        for some, classes in zip(rows.split(BLOCK_ROWS), labels.split(BLOCK_ROWS), strict=True):
-            self.waiting.append((some, classes))
+        for block, classes in zip(rows.split(BLOCK_ROWS), labels.split(BLOCK_ROWS), strict=True):
+            self.waiting.append((block, classes))
             self.counts = self.counts.to(classes.device) + classes.sum(0).long()
             if self.products is not None or int(self.counts.sum()) > self.most:
                 self._multiply()
@@ -57,8 +57,8 @@ class Gram:
         """AᵀA of the rows that wait and whose class is large enough by now."""
         rows, labels = self.held()
         large = labels[:, self.counts >= self.smallest].any(1)
-        found = gram_of(rows[large], labels[large])
-        self.products = found if self.products is None else self.products + found
+        products = gram_of(rows[large], labels[large])
+        self.products = products if self.products is None else self.products + products
         self.waiting = [(rows[~large], labels[~large])]
 
     def held(self) -> tuple[Tensor, Tensor]:
@@ -327,8 +327,8 @@ def own_residuals(
     wide = len(rows) <= rows.shape[1]
     kernel = lower_kernel(rows if wide else rows.T).double()
     centred = labels - labels.mean(1, keepdim=True)  # as the answers are
-    before = torch.cat(list(answers), 1)
-    missed = centred.repeat(1, len(answers)) - rows @ before
+    uncorrected = torch.cat(list(answers), 1)
+    missed = centred.repeat(1, len(answers)) - rows @ uncorrected
     right = (missed if wide else rows.T @ missed).double().split(labels.shape[1], 1)
     solutions = list(right)
     for strength in set(strengths):  # one factor for all answers of a strength
@@ -337,5 +337,5 @@ def own_residuals(
         for index, solution in zip(indices, solved.split(labels.shape[1], 1), strict=True):
             solutions[index] = solution
     together = torch.cat(solutions, 1).to(rows.dtype)
-    corrected = before + (rows.T @ together if wide else together)
+    corrected = uncorrected + (rows.T @ together if wide else together)
     return list(corrected.split(labels.shape[1], 1))

@@ -113,8 +113,8 @@ class Pace(protocol.Summable):
             if f"{name}/m" in total
         }
         update = {name: value.float() for name, value in merging.mean(total).items()}
-        words = next((m for m in moments.values() if len(m) == federation.model.features), None)
-        return Reading(External(add(start, update)), moments, words)
+        first = next((m for m in moments.values() if len(m) == federation.model.features), None)
+        return Reading(External(add(start, update)), moments, first)
 
     def weights(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """A client's share is its weight C_k / Σ C in a column, averaged over all numbers of the model.

@@ -81,8 +81,8 @@ def in_words(model: Model) -> str:
     """What it is told, in a sentence: `, dropout 0.5, heads 8`; a module of one's own by its name."""
     if isinstance(model, TorchModel):
         return f", {model.name}" if model.name else ""
-    told = {"dropout": model.dropout, **settings_of(model)}
-    return "".join(f", {key} {value}" for key, value in told.items())
+    settings = {"dropout": model.dropout, **settings_of(model)}
+    return "".join(f", {key} {value}" for key, value in settings.items())
 
 
 def settings_of(model: Model) -> dict[str, object]:

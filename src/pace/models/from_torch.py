@@ -140,7 +140,7 @@ class TorchModel(Model):
         weights = (graph.weights,) if graph.weights is not None and self.reads_weights else ()
         given = (module, dict(params), (graph.x, graph.edges, *weights))
         inputs: dict[str, Rows] = {}
-        before: dict[str, Rows] = {}
+        unpropagated: dict[str, Rows] = {}
         if training:
             bits = (drop(torch.ones(63)) > 0).tolist()
             with _seeded(sum(1 << index for index, bit in enumerate(bits) if bit)):
@@ -151,10 +151,13 @@ class TorchModel(Model):
             for name, calls in calls_by_name.items():
                 if any(rows.ndim != 2 or rows.shape[0] != graph.nodes for rows in calls):
                     continue  # rows of something else than nodes
-                before[name] = calls[0] if len(calls) == 1 else torch.stack(calls, 1)
+                read = calls[0] if len(calls) == 1 else torch.stack(calls, 1)
                 spread = spreads.get(name) if len(calls) == 1 else None
-                inputs[name] = before[name] if spread is None else Later(partial(spread, calls[0]))
-        return Pass(inputs, before, (logits if goal is None else logits.index_select(0, goal),))
+                unpropagated[name] = read
+                inputs[name] = read if spread is None else Later(partial(spread, read))
+        if goal is not None:
+            logits = logits.index_select(0, goal)
+        return Pass(inputs, unpropagated, (logits,))
 
 
 def _reset(module: nn.Module, features: int, classes: int) -> nn.Module:

@@ -131,7 +131,7 @@ class GAT(Layered):
 
     def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
         inputs: dict[str, Rows] = {}
-        before: dict[str, Rows] = {}
+        unpropagated: dict[str, Rows] = {}
         outputs: list[Tensor] = []
         hidden: Operator | Tensor
         hidden, *by_layer = field.operators
@@ -146,10 +146,10 @@ class GAT(Layered):
             heads = heads.view(split) / total[:, :, None]
             joined = heads.mean(1) if layer + 1 == self.layers else heads.flatten(1)
             outputs.append(joined + params[f"{layer}.bias"])
-            before[f"{layer}.weight"] = hidden
+            unpropagated[f"{layer}.weight"] = hidden
             attended = partial(attended_rows, hidden, weights, total, edges)
             inputs[f"{layer}.weight"] = Later(attended)
-        return Pass(inputs, before, tuple(outputs))
+        return Pass(inputs, unpropagated, tuple(outputs))
 
     def attention(
         self, params: Params, projected: Tensor, edges: Edges, layer: int

@@ -170,7 +170,7 @@ class Layered(Model):
     def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
         """One pass over a field; `drop` is applied to every hidden activation."""
         inputs: dict[str, Rows] = {}
-        before: dict[str, Rows] = {}
+        unpropagated: dict[str, Rows] = {}
         outputs: list[Tensor] = []
         hidden: Tensor | None = None
         operators = iter(field.operators)
@@ -183,7 +183,7 @@ class Layered(Model):
                 inputs[linear.weight] = rows
                 raw = field.read if hidden is None else hidden if linear.travels else rows
                 if raw is not None:
-                    before[linear.weight] = raw
+                    unpropagated[linear.weight] = raw
                 product = rows @ params[linear.weight].t()
                 sums.append(product + params[f"{linear.name}.bias"] if linear.bias else product)
             output = sum(sums[1:], start=sums[0])
@@ -193,7 +193,7 @@ class Layered(Model):
             outputs.append(output)
             if len(outputs) < self.layers:
                 hidden = drop(output.relu())
-        return Pass(inputs, before, tuple(outputs))
+        return Pass(inputs, unpropagated, tuple(outputs))
 
     def __call__(self, params: Params, graph: Graph) -> Pass:
         if not isinstance(graph, Excerpt):
@@ -225,8 +225,8 @@ class Layered(Model):
                 product = partial(_product, below, params[linear.weight].t())
                 rows: Rows = Later(product)
                 if hidden is not None and linear.travels:
-                    place, along = f"{name}-{linear.name}", [self.operator(graph)]
-                    rows = graph.stored_product(place, linear.fan_out, product, along)
+                    path, along = f"{name}-{linear.name}", [self.operator(graph)]
+                    rows = graph.stored_product(path, linear.fan_out, product, along)
                 bias = params[f"{linear.name}.bias"] if linear.bias else torch.zeros(())
                 parts.append((rows, bias))
             hidden = Later(partial(_added, parts, positive=True))

@@ -65,13 +65,13 @@ class Stored(Operator):
         index = nodes.nonzero().flatten() if nodes.dtype == torch.bool else nodes
         rows = np.empty((len(index), columns.stop - columns.start), np.float32)
         for first in range(0, len(index), READ):
-            some = index[first : first + READ].numpy()
-            together = len(some) and some[-1] - some[0] == len(some) - 1
-            where = slice(some[0], some[-1] + 1) if together else some
+            chosen = index[first : first + READ].numpy()
+            together = len(chosen) and chosen[-1] - chosen[0] == len(chosen) - 1
+            where = slice(chosen[0], chosen[-1] + 1) if together else chosen
             for column in range(columns.start, columns.stop, self.width):
-                held = mapped(self.folder / str(column // self.width)).reshape(self.shape[0], -1)
+                panel = mapped(self.folder / str(column // self.width)).reshape(self.shape[0], -1)
                 at = column - columns.start
-                rows[first : first + READ, at : at + self.width] = held[where]
+                rows[first : first + READ, at : at + self.width] = panel[where]
         return torch.from_numpy(rows)
 
     def rows(self, chosen: Tensor) -> Operator:
@@ -116,11 +116,11 @@ class MappedGraph(OnDisk):
 
     def around(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
         """Neighbours of the nodes from `first` to before `last`, and the weights of their edges."""
-        place = slice(self.starts[first], self.starts[last])
-        found = [np.array(mapped(self.folder / "neighbours", np.int32)[place])]
+        entries = slice(self.starts[first], self.starts[last])
+        arrays = [np.array(mapped(self.folder / "neighbours", np.int32)[entries])]
         if self.weights is not None:
-            found.append(np.array(mapped(self.folder / "weights")[place]))
-        neighbours, *weights = map(torch.from_numpy, found)
+            arrays.append(np.array(mapped(self.folder / "weights")[entries]))
+        neighbours, *weights = map(torch.from_numpy, arrays)
         return neighbours, weights[0] if weights else None
 
     def row_blocks(self) -> Iterator[tuple[int, int]]:
@@ -144,10 +144,10 @@ class MappedGraph(OnDisk):
     ) -> Stored:
         """A … A H in a folder of the graph, made once, `width` columns of H at a time."""
         shape = torch.zeros(1, 1).expand(self.nodes, columns)
-        made = Stored(shape, self.folder / "made" / name, self.width)
-        if made.folder.is_dir():
-            return made
-        staged = made.folder.with_name(f"{name}.part")
+        product = Stored(shape, self.folder / "made" / name, self.width)
+        if product.folder.is_dir():
+            return product
+        staged = product.folder.with_name(f"{name}.part")
         for number, first in enumerate(range(0, columns, self.width)):
             path = staged / str(number)
             if path.exists():
@@ -156,16 +156,16 @@ class MappedGraph(OnDisk):
             panel = torch.empty(self.nodes, chosen.stop - chosen.start)
             for nodes in torch.arange(self.nodes).split(READ):
                 panel[nodes[0] : nodes[-1] + 1] = source(nodes, chosen)
-            *before, last = (each for each in operators if isinstance(each, MappedOperator))
-            for operator in before:
+            *inner, last = (part for part in operators if isinstance(part, MappedOperator))
+            for operator in inner:
                 parts, panel = operator.spread(panel), torch.empty_like(panel)
                 for start, end, rows in parts:
                     panel[start:end] = rows
             with atomic.written(path, private=True) as file:
                 for _, _, rows in last.spread(panel):
                     file.write(rows.contiguous().numpy().data)
-        staged.rename(made.folder)
-        return made
+        staged.rename(product.folder)
+        return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +198,11 @@ class MappedOperator(Operator):
         """Its rows of some nodes, (nodes, all)."""
         starts, counts = self.graph.starts[nodes], np.diff(self.graph.starts)[nodes]
         ends = np.concatenate([[0], np.cumsum(counts)])
-        place = np.repeat(starts - ends[:-1], counts) + np.arange(ends[-1])
-        near = np.array(mapped(self.graph.folder / "neighbours", np.int32)[place])
+        entries = np.repeat(starts - ends[:-1], counts) + np.arange(ends[-1])
+        near = np.array(mapped(self.graph.folder / "neighbours", np.int32)[entries])
         values = self.right.numpy()[near] * np.repeat(self.matrix.numpy()[nodes], counts)
         if self.weighted and self.graph.weights is not None:
-            values *= mapped(self.graph.folder / "weights")[place]
+            values *= mapped(self.graph.folder / "weights")[entries]
         shape = (len(nodes), self.graph.nodes)
         matrix = sparse.csr_array((values, near, ends), shape=shape)
         if not self.own:

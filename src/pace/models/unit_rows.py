@@ -149,14 +149,14 @@ def reached_first(
     (nodes, columns), edges = features.shape, len(along.matrix.values())
     degree = edges / max(1, nodes)
     stored = len(features.matrix.values()) if features.is_sparse else features.matrix.numel()
-    work, rows, held = 0.0, float(count), 0.0
+    work, rows, peak = 0.0, float(count), 0.0
     for step in range(hop, 0, -1):
         entries = min(columns, stored / max(1, nodes) * degree ** (step - 1))
         work += min(nodes, rows) * degree * entries
         rows *= degree
         if step > 1:
-            held = max(held, min(nodes, rows) * entries)
-    if held > nodes * COLUMNS:
+            peak = max(peak, min(nodes, rows) * entries)
+    if peak > nodes * COLUMNS:
         return False
     return blocks * work * (SPARSE_COST if features.is_sparse else 1) < hop * edges * columns
 
@@ -252,18 +252,18 @@ def degrees_of(graph: Graph) -> Tensor:
     return travel.neighbour_sum(graph, 0.0) @ graph.x.new_ones(graph.x.shape[0], 1)
 
 
-def label_rows(graph: Graph, known: Tensor, classes: int) -> Any:
-    """What a node's neighbours are known to be, (nodes, 2 classes + 4); `known` is a mask of them."""
+def label_rows(graph: Graph, labelled: Tensor, classes: int) -> Any:
+    """What a node's neighbours are known to be, (nodes, 2 classes + 4); `labelled` is a mask of them."""
     if isinstance(graph, travel.SymbolicGraph):  # an exported model is given no labels
         nothing = graph.x.new_zeros(graph.x.shape[0], 2 * classes + 2)
         return torch.cat([nothing, torch.full_like(nothing[:, :2], 1 / SHRINK)], 1)
-    labels, every = torch.where(known, graph.y, -1), slice(0, classes + 1)
+    labels, every = torch.where(labelled, graph.y, -1), slice(0, classes + 1)
     along, returning = travel.neighbour_sum(graph, 0.0), _ways_back(graph)
 
     def one_hot(nodes: Tensor, columns: slice) -> Tensor:
-        wanted = torch.arange(columns.start, columns.stop, device=labels.device)
-        counted = (wanted == classes) & (labels[nodes] >= 0)[:, None]
-        return ((labels[nodes][:, None] == wanted) | counted).float()
+        numbers = torch.arange(columns.start, columns.stop, device=labels.device)
+        counted = (numbers == classes) & (labels[nodes] >= 0)[:, None]
+        return ((labels[nodes][:, None] == numbers) | counted).float()
 
     if isinstance(graph, MappedGraph):  # what travels is stored once, the rest made when read
         name = f"labels-{digest_of(labels)}"
@@ -322,7 +322,7 @@ def _stored_neighbourhood(graph: MappedGraph) -> Later:
     x, own, mean = graph.stored, _stored_rows(graph, 0), [travel.neighbour_mean(graph)]
     degrees = degree_columns(graph)
     blocks = torch.arange(graph.nodes).split(READ)
-    lengths = torch.cat([x[some].abs().sum(1, keepdim=True) for some in blocks]).sqrt()
+    lengths = torch.cat([x[nodes].abs().sum(1, keepdim=True) for nodes in blocks]).sqrt()
     lengths = lengths.clamp_min(SHORTEST)
 
     def scaled(nodes: Tensor, columns: slice) -> Tensor:

@@ -113,7 +113,7 @@ def _train_refits(
     trained = [refitted.trained_fits(graph) for graph in grouped]
     learnt: dict[int, list[dict[str, Params]]] = {seed: [{} for _ in graphs] for seed in starts}
     for fits in (FITS, FITS[:1]):
-        clients = [client for client, wanted in enumerate(trained) if wanted == fits]
+        clients = [client for client, own in enumerate(trained) if own == fits]
         for fit in fits:
             models = train_cohort(
                 [refitted.fitted_on(grouped[client], fit) for client in clients],
@@ -140,8 +140,8 @@ def learner(graph: Graph, model: Network, recipe: Recipe, progress: Progress = s
         fits, graph = refitted.trained_fits(graph), refitted.regrouped(graph)
         parts = {}
         for fit in fits:  # a bar counts the last one's epochs
-            told = progress if fit == fits[-1] else silent
-            parts[fit] = learner(refitted.fitted_on(graph, fit), model.inner, recipe, told)
+            counted = progress if fit == fits[-1] else silent
+            parts[fit] = learner(refitted.fitted_on(graph, fit), model.inner, recipe, counted)
         return lambda start, seed: refitted.joined(
             {fit: learn(refitted.fit_of(start, fit), seed) for fit, learn in parts.items()}
         )

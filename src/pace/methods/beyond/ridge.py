@@ -238,13 +238,13 @@ class Regressed(ClosedForm):
         return externals
 
     def row_columns(self, federation: Federation) -> dict[str, int]:
-        return {row_key(each.map, each.fit): each.columns(federation) for each in self.regressions}
+        return {row_key(part.map, part.fit): part.columns(federation) for part in self.regressions}
 
     def local_columns(self) -> dict[str, str]:
         return {fit: LOCAL if fit == self.fits[-1] else f"{LOCAL}_{fit}" for fit in self.fits}
 
     def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> dict[str, Tensor]:
-        readers = {row_key(each.map, each.fit): each for each in self.regressions}
+        readers = {row_key(part.map, part.fit): part for part in self.regressions}
         return {
             row: rows_by(reader.map, reader.fit, graph, federation.model.classes)[nodes]
             for row, reader in readers.items()
@@ -288,7 +288,7 @@ class Regressed(ClosedForm):
         """Of a table, in one pass: the Gram matrix of each regression, and the columns that occur."""
 
         def gather(_: Graph) -> Gathered:
-            grams = {each: self.empty_gram(each, federation) for each in self.regressions}
+            grams = {part: self.empty_gram(part, federation) for part in self.regressions}
             widths = self.row_columns(federation)
             used = {row: torch.zeros(width, dtype=torch.bool) for row, width in widths.items()}
             for block in table.blocks():
