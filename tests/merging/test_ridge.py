@@ -32,7 +32,7 @@ from pace.merging.ridge import (
     sketched,
     solve_gram,
     solve_rows,
-    solve_sketch,
+    solve_sums,
 )
 
 STRENGTHS = (1.0, 3.0, 10.0)
@@ -150,7 +150,7 @@ def test_a_sketch_of_few_rows_is_exact_and_adds_up(nodes: int, seed: int) -> Non
     parts = [sketched(rows[half], labels[half], omega) for half in halves]
     sketch, sums, trace = (one + other for one, other in zip(*parts, strict=True))
     assert float(trace) == pytest.approx(nodes)
-    found = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
+    found = solve_sums((sketch, sums, trace), omega, STRENGTHS)
     torch.testing.assert_close(found, solve_rows(rows, labels, STRENGTHS), atol=1e-6, rtol=1e-5)
 
 
@@ -160,8 +160,8 @@ def test_beyond_the_sketch_the_mean_of_what_it_leaves_out_beats_nothing() -> Non
     omega = public_matrix(200, torch.Generator().manual_seed(0))
     sketch, sums, trace = sketched(rows, labels, omega)
     exact = solve_rows(rows, labels, STRENGTHS)
-    with_tail = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
-    without = solve_sketch(sketch, sums, omega, STRENGTHS, 0.0)
+    with_tail = solve_sums((sketch, sums, trace), omega, STRENGTHS)
+    without = solve_sums((sketch, sums, torch.zeros(())), omega, STRENGTHS)
     assert SKETCH < 150
     assert (with_tail - exact).norm() < 0.5 * (without - exact).norm()
 
@@ -173,7 +173,7 @@ def test_of_orthonormal_rows_a_sketch_leaves_out_as_many_as_there_are_rows_beyon
     labels = one_hot(torch.arange(80) % CLASSES).double()
     omega = public_matrix(200, random)
     sketch, sums, trace = sketched(rows, labels, omega)
-    found = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
+    found = solve_sums((sketch, sums, trace), omega, STRENGTHS)
     expected = torch.stack([sums / (1 + strength) for strength in STRENGTHS])
     torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
 
@@ -196,7 +196,7 @@ def test_a_sketch_of_many_clients_is_as_near_as_its_bound_says(count: int) -> No
     kept = min(features, trace) - int((~beyond).sum())
     tail = max(0.0, trace - float(inner.sum())) / kept if kept > 0 else 0.0
     stands_in = seen + tail * outer[:, beyond] @ outer[:, beyond].T
-    answers = solve_sketch(sketch, sums, omega, STRENGTHS, trace)
+    answers = solve_sums((sketch, sums, torch.tensor(trace)), omega, STRENGTHS)
     exact = solve_gram(gram, sums, STRENGTHS)
     for strength, found, expected in zip(STRENGTHS, answers, exact, strict=True):
         bound = norm(gram - stands_in) * norm(expected) / strength
@@ -313,7 +313,7 @@ def test_the_lower_half_of_a_kernel_is_the_plain_products(
 def test_a_sketch_of_nothing_answers_nothing() -> None:
     omega = public_matrix(20, torch.Generator().manual_seed(0))
     sketch, sums, trace = sketched(torch.zeros(3, 20), torch.zeros(3, CLASSES), omega)
-    found = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
+    found = solve_sums((sketch, sums, trace), omega, STRENGTHS)
     assert torch.equal(found, torch.zeros(3, 20, CLASSES, dtype=torch.float64))
 
 

@@ -214,13 +214,6 @@ def solve_gram(gram: Tensor, sums: Tensor, strengths: Sequence[float]) -> Tensor
     return torch.stack([_solved(gram, strength, sums) for strength in strengths])
 
 
-def solve_sums(sums: Sequence[Tensor], omega: Tensor | None, strengths: Sequence[float]) -> Tensor:
-    """W_λ for each λ from what `sketched` gives, added up over clients; tr G only with Ω."""
-    if omega is None:
-        return solve_gram(sums[0], sums[1], strengths)
-    return solve_sketch(sums[0], sums[1], omega, strengths, float(sums[2]))
-
-
 def _solved(matrix: Tensor, strength: float, right: Tensor) -> Tensor:
     """(M + λI)⁻¹ R for a positive definite M, and the pseudo-inverse's where a liar sent another.
 
@@ -235,10 +228,8 @@ def _solved(matrix: Tensor, strength: float, right: Tensor) -> Tensor:
     return answer
 
 
-def solve_sketch(
-    sketch: Tensor, sums: Tensor, omega: Tensor, strengths: Sequence[float], trace: float
-) -> Tensor:
-    """W_λ for each λ from S = GΩ, B and tr G.
+def solve_sums(sums: Sequence[Tensor], omega: Tensor | None, strengths: Sequence[float]) -> Tensor:
+    """W_λ for each λ from what `sketched` gives, added up over clients: G and B or, with Ω, S, B, tr G.
 
         G ≈ Σ_i s_i u_i u_iᵀ + τ (I - UUᵀ),   Σ_i s_i u_i u_iᵀ = S (ΩᵀS)⁺ Sᵀ
         W_λ = B / (τ + λ) + U diag( 1 / (s + λ) - 1 / (τ + λ) ) UᵀB
@@ -246,16 +237,19 @@ def solve_sketch(
     The sum is Nyström's approximation, never above G. τ is the mean of the eigenvalues it leaves out,
     of which there are as many as rows beyond the sketch: rows have length one, so tr G counts them.
     """
+    if omega is None:
+        return solve_gram(sums[0], sums[1], strengths)
+    sketch, class_sums, trace = sums[0], sums[1], float(sums[2])
     factor = nystrom(sketch, omega)
     squares, inner = torch.linalg.eigh(factor @ factor.T)
     squares = squares.clamp_min(torch.finfo(torch.float64).tiny)
     basis = factor.T @ (inner / squares.sqrt())  # U
     beyond = min(len(sketch), trace) - len(squares)
     tail = max(0.0, trace - float(squares.sum())) / beyond if beyond > 0 else 0.0
-    seen = basis.T @ sums
+    seen = basis.T @ class_sums
     return torch.stack(
         [
-            sums / (tail + strength)
+            class_sums / (tail + strength)
             + basis @ (seen * (1 / (squares + strength) - 1 / (tail + strength))[:, None])
             for strength in strengths
         ]
