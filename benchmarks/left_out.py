@@ -46,7 +46,7 @@ def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
         (batch,) = Without(uploads, site, clients).batches()
         tested = form.rows_of(graph, graph.test.nonzero().flatten(), federation)
         for name in losses.columns.unique(0):
-            rows, labels = Regression(name, "train").sent_rows(batch)
+            rows, labels = Regression(name, "train").stacked_rows(batch)
             sent = rows.any(1)
             solved = solve_rows(rows[sent], labels[sent].to(rows.dtype), STRENGTHS)
             for strength, answer in zip(STRENGTHS, solved, strict=True):

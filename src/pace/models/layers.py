@@ -68,7 +68,6 @@ class Layered(Model):
     """Of settings: the least whole number, or the least and the largest number."""
 
     widths: tuple[int, ...]
-    """Features, hidden widths, classes."""
     dropout: float = 0.5
 
     def __post_init__(self) -> None:
@@ -129,7 +128,6 @@ class Layered(Model):
         return tuple(name for name in self.shapes if not name.endswith("weight"))
 
     def start(self, seed: int) -> dict[str, Tensor]:
-        """W_0, drawn from `seed`."""
         return self.initial(torch.Generator().manual_seed(seed))
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:

@@ -76,7 +76,6 @@ def fitted_nodes(graph: Graph, fit: str) -> Tensor:
 
 
 def fitted_labels(graph: Graph, fit: str) -> Tensor:
-    """The labels of a fit's nodes."""
     return graph.y[fitted_nodes(graph, fit)]
 
 

@@ -210,7 +210,6 @@ class NeighbourhoodRows:
         return product / self.lengths
 
     def __getitem__(self, nodes: Tensor) -> Tensor:
-        """The rows of some nodes (a mask or indices), dense."""
         blocks = [tuple(part[nodes] for part in parts) for parts in self.blocks()]
         parts = [torch.cat(columns, 1) for columns in zip(*blocks, strict=True)]
         return torch.cat([*parts, self.degrees[nodes]], 1) / self.lengths[nodes]

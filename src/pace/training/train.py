@@ -24,7 +24,7 @@ Walk = Callable[[Params, int, Sequence[int]], Iterator[dict[str, Tensor]]]
 
 
 def silent(done: int) -> None:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
 
 def train(

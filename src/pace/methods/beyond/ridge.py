@@ -102,7 +102,7 @@ class Regression:
         product: Tensor = rows_by(self.map, self.fit, graph, answer.shape[1]) @ answer
         return SCALE * product
 
-    def sent_rows(self, batch: Message) -> tuple[Tensor, Tensor]:
+    def stacked_rows(self, batch: Message) -> tuple[Tensor, Tensor]:
         """The rows of a batch of clients, and their labels, one below the other."""
         rows, labels = (batch[f"{self.key}/{part}"].flatten(0, 1) for part in PARTS)
         return rows, labels
@@ -417,7 +417,7 @@ class PaceRidge(Regressed):
         """Z and M of each hop: B ≈ ZᵀM by class."""
         (batch,) = uploads.batches()
         hops = self.maps[: len(self.hops)]
-        sent = {name: Regression(name, FITS[0]).sent_rows(batch) for name in hops}
+        sent = {name: Regression(name, FITS[0]).stacked_rows(batch) for name in hops}
         rows, labels = sent[hops[0]]
         returned = next(iter(self.merge(uploads, federation)))
         spans = {name: rows for name, (rows, _) in sent.items()}
@@ -459,7 +459,7 @@ class PaceRidge(Regressed):
         batches = list(uploads.batches())
 
         def solve(parts: Sequence[Regression]) -> Tensor:
-            stacks = [part.sent_rows(batch) for part in parts for batch in batches]
+            stacks = [part.stacked_rows(batch) for part in parts for batch in batches]
             rows, labels = map(torch.cat, zip(*stacks, strict=True))
             sent = torch.linalg.vector_norm(rows, dim=1) > 0  # small sites leave rows empty
             if not sent.all():
@@ -474,7 +474,7 @@ class PaceRidge(Regressed):
         totals: dict[Regression, Sums] = {}
         for batch in uploads.batches():
             for part in self.sent():
-                sums = merging.sketched(*part.sent_rows(batch), omegas[part.map])
+                sums = merging.sketched(*part.stacked_rows(batch), omegas[part.map])
                 totals[part] = added([totals[part], sums]) if part in totals else sums
         return lambda parts: merging.solve_sums(
             added([totals[part] for part in parts]), omegas[parts[0].map], self.strengths
