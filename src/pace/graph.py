@@ -153,8 +153,8 @@ class Graph:
         if labels is None:
             labels = torch.full((len(x),), UNKNOWN)
         masks = {name: getattr(data, f"{name}_mask", None) for name in MASKS}
-        kept = bool(directed)
-        return cls.build(x, data.edge_index, labels, **masks, weights=weights, directed=kept)
+        ways = bool(directed)
+        return cls.build(x, data.edge_index, labels, **masks, weights=weights, directed=ways)
 
     def to_pyg(self) -> Data:
         """The same graph for PyG."""
@@ -187,7 +187,7 @@ class Graph:
 
     @cached_property
     def split(self) -> Tensor:
-        """The place of each node's mask in `MASKS`, -1 where it is in none."""
+        """The index of each node's mask in `MASKS`, -1 where it is in none."""
         numbers = torch.full_like(self.train, -1, dtype=torch.int8)
         for number, name in enumerate(MASKS):
             numbers[getattr(self, name)] = number
@@ -201,12 +201,11 @@ class Graph:
         """The same graph with its tensors on `device`, and those constants that can be moved."""
         if self.x.device == torch.device(device):
             return self
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        tensors = {name: part for name, part in held.items() if isinstance(part, Tensor)}
-        parts: dict[str, Any] = {name: part.to(device) for name, part in tensors.items()}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        parts: dict[str, Any] = {n: v.to(device) for n, v in values if isinstance(v, Tensor)}
         moved = replace(self, **parts)
-        constants = {name: value for name, value in self._derived.items() if hasattr(value, "to")}
-        moved._derived.update({name: value.to(device) for name, value in constants.items()})
+        constants = self._derived.items()
+        moved._derived.update({name: c.to(device) for name, c in constants if hasattr(c, "to")})
         return moved
 
     def remasked(self, train: Tensor, val: Tensor, test: Tensor) -> Graph:
@@ -277,11 +276,10 @@ def _distinct(keys: Tensor) -> Tensor:
 
     `torch.unique` would take three times their memory: of edges there are many.
     """
-    here = keys.cpu()
-    ordered = here.numpy()
-    ordered.sort()
-    first = torch.from_numpy(ordered[1:] != ordered[:-1])
-    return torch.cat([here[:1], here[1:][first]]).to(keys.device)
+    ordered = keys.cpu()
+    ordered.numpy().sort()
+    first = ordered[1:] != ordered[:-1]
+    return torch.cat([ordered[:1], ordered[1:][first]]).to(keys.device)
 
 
 def _goes_both_ways(edges: Tensor, nodes: int, weights: Tensor | None) -> bool:

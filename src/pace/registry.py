@@ -54,15 +54,11 @@ class Registry(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._homes)
 
-    @property
+    @cached_property
     def _homes(self) -> dict[str, str]:
         """`module:Name` of what is built in and of what installed packages of ours have, in order."""
-        return self.built_in | self._of_packages
-
-    @cached_property
-    def _of_packages(self) -> dict[str, str]:
         claims = self.advertised() if self.packages else {}
-        return {
+        return self.built_in | {
             name: claim.code
             for name, package in self.packages.items()
             for claim in claims.get(name, [])

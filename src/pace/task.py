@@ -94,9 +94,9 @@ def roc_auc(scores: Tensor, truth: Tensor) -> float | None:
 
 def mean_auc(values: Sequence[float | None], nodes: Sequence[int]) -> float | None:
     """Clients' ROC AUC averaged by their nodes: each receiver's model ranks that receiver's nodes."""
-    known = [(value, n) for value, n in zip(values, nodes, strict=True) if value is not None]
-    total = sum(n for _, n in known)
-    return sum(value * n for value, n in known) / total if total else None
+    areas = [(value, n) for value, n in zip(values, nodes, strict=True) if value is not None]
+    total = sum(n for _, n in areas)
+    return sum(value * n for value, n in areas) / total if total else None
 
 
 @dataclass(frozen=True)

@@ -82,55 +82,55 @@ def benchmark(name: str, root: str | Path | None = None, train: float | None = N
 
     `train` is the share of nodes that train, of those that train or validate; test nodes stay.
     """
-    known = BENCHMARKS[name]
-    labelled = sum(known.ratios[:2])
+    entry = BENCHMARKS[name]
+    labelled = sum(entry.ratios[:2])
     if train is not None and not 0 < train <= labelled:
         raise SettingError(
             f"{name}'s train is {train}, expected a share above 0 and at most {labelled:.3g}"
         )
-    ratios = known.ratios if train is None else (train, labelled - train, known.ratios[2])
+    ratios = entry.ratios if train is None else (train, labelled - train, entry.ratios[2])
     folder = data_root(root)
-    raw = locate(known, folder) or download(known, folder)
-    stats = [((raw / part).stat(), part) for part in known.files]
+    raw = locate(entry, folder) or download(entry, folder)
+    stats = [((raw / part).stat(), part) for part in entry.files]
     facts = [str(raw.resolve()), *((part, s.st_size, s.st_mtime_ns) for s, part in stats)]
     fingerprint = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
-    kept = cache_folder() / "datasets" / f"{name}-{fingerprint}{file.SUFFIX}"
+    cached = cache_folder() / "datasets" / f"{name}-{fingerprint}{file.SUFFIX}"
     try:
-        dataset = file.read_graph(kept)
+        dataset = file.read_graph(cached)
     except GraphError:  # it is not there, or of an older format
         dataset = process(name, raw)
         with suppress(OSError):  # without a cache the next start is slower, that is all
-            file.write_graph(kept, dataset)
+            file.write_graph(cached, dataset)
     shown = name if train is None else f"{name}:train={train:g}"
-    partition = "column" if known.clients else "louvain"
+    partition = "column" if entry.clients else "louvain"
     return replace(dataset, name=shown, ratios=ratios, partition=partition)
 
 
 def process(name: str, raw: Path) -> Dataset:
     """The dataset of the raw files. The public masks are dropped: clients draw their own."""
-    known = BENCHMARKS[name]
-    read = READERS.get(known.family, read_pyg)
+    entry = BENCHMARKS[name]
+    read = READERS.get(entry.family, read_pyg)
     if read is read_pyg and not find_spec("torch_geometric"):
         raise SettingError(f"{name} is read by PyG: pip install 'pace-fgl[research]'")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old pickles and archives: nothing to act on
-            x, edges, y, *owner = read(raw, known)
+            x, edges, y, *owner = read(raw, entry)
         graph = Graph.build(x, edges, y)
     except Exception as error:  # on damaged files the readers raise whatever they stumble over
         raise GraphError(
             f"the raw files of {name} in {raw} cannot be read ({error!r}): "
-            f"replace {', '.join(known.files)}"
+            f"replace {', '.join(entry.files)}"
         ) from error
     return Dataset(
         name,
         graph,
         int(y.max()) + 1,
-        known.ratios,
-        title=known.title,
-        directed=edges if known.family == "OGB" else None,
+        entry.ratios,
+        title=entry.title,
+        directed=edges if entry.family == "OGB" else None,
         owner=owner[0] if owner else None,
-        names=Names(clients=known.clients),
+        names=Names(clients=entry.clients),
     )
 
 
@@ -227,37 +227,37 @@ def writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
 
 
-def locate(known: Benchmark, root: Path) -> Path | None:
+def locate(entry: Benchmark, root: Path) -> Path | None:
     """The folder that holds all the raw files, in the root or among earlier downloads."""
-    homes = (known.home, known.family / known.home, Path(known.title, "raw"))
+    homes = (entry.home, entry.family / entry.home, Path(entry.title, "raw"))
     for folder in [base / home for base in (root, cache_folder()) for home in homes]:
-        if all((folder / name).is_file() for name in known.files):
+        if all((folder / name).is_file() for name in entry.files):
             return folder
     return None
 
 
-def download(known: Benchmark, root: Path) -> Path:
+def download(entry: Benchmark, root: Path) -> Path:
     """Fetch the raw files into the root, or into the cache where the root is read-only."""
-    folder = (root if writable(root) else cache_folder()) / known.home
+    folder = (root if writable(root) else cache_folder()) / entry.home
     try:
-        if source := PUBLISHED.get(known.family):
+        if source := PUBLISHED.get(entry.family):
             raise OSError(f"PyG does not know {source}")
-        for name in known.files:
-            atomic.write(folder / name, fetch(known, name))
+        for name in entry.files:
+            atomic.write(folder / name, fetch(entry, name))
     except (OSError, ImportError) as error:
         raise SettingError(
-            f"{known.title} is not in {root} and was not downloaded ({error}): put "
-            f"{', '.join(known.files)} into {root / known.home}, or name the folder that has them "
+            f"{entry.title} is not in {root} and was not downloaded ({error}): put "
+            f"{', '.join(entry.files)} into {root / entry.home}, or name the folder that has them "
             "with --data-root or PACE_DATA"
         ) from error
     return folder
 
 
-def fetch(known: Benchmark, name: str) -> bytes:
+def fetch(entry: Benchmark, name: str) -> bytes:
     """One raw file, from the address PyG knows."""
     from torch_geometric import datasets
 
-    kind = "HeterophilousGraphDataset" if known.family == "Heterophilous" else known.family
+    kind = "HeterophilousGraphDataset" if entry.family == "Heterophilous" else entry.family
     address = getattr(datasets, kind).url.rstrip("/")
     with urlopen(f"{address}/{name}", timeout=PATIENCE) as answer:
         return answer.read()  # type: ignore[no-any-return]

@@ -113,9 +113,9 @@ def divide(
         raise GraphError(f"{dataset.name} has no labels: import it with --label COLUMN")
     random = generator(data_seed)
     deal = PARTITIONS.prepare(partition, dataset=dataset, clients=clients, random=random)
-    held = list(deal())
-    arrays = list(map(np.asarray, held))
-    if empty := [client for client, nodes in enumerate(arrays) if not nodes.size]:
+    nodes = list(deal())
+    arrays = list(map(np.asarray, nodes))
+    if empty := [client for client, members in enumerate(arrays) if not members.size]:
         raise SettingError(
             f"{partition} left clients {empty} without nodes: ask for fewer than {clients} clients"
         )
@@ -125,10 +125,10 @@ def divide(
             f"the numbers of its nodes, together 0 to {dataset.graph.nodes - 1}"
         )
     if dataset.has_split:
-        graphs = induced(dataset.graph, held)
+        graphs = induced(dataset.graph, nodes)
     else:
-        graphs = client_graphs(dataset.graph, held, dataset.classes, random, dataset.ratios)
-    return Division(graphs, nodes=held, dataset=dataset, partition=partition, data_seed=data_seed)
+        graphs = client_graphs(dataset.graph, nodes, dataset.classes, random, dataset.ratios)
+    return Division(graphs, nodes=nodes, dataset=dataset, partition=partition, data_seed=data_seed)
 
 
 def generator(seed: int | Sequence[int] = DATA_SEED) -> Random:
@@ -204,7 +204,7 @@ def by_dirichlet(
         raise SettingError(f"alpha is {alpha}, expected a number above 0")
     labels = dataset.graph.y.numpy()
     for _ in range(ATTEMPTS):
-        held: list[list[Array]] = [[] for _ in range(clients)]
+        dealt: list[list[Array]] = [[] for _ in range(clients)]
         sizes = np.zeros(clients, dtype=np.int64)
         for label in [*range(dataset.classes), -1]:
             members = np.flatnonzero(labels == label)
@@ -215,10 +215,10 @@ def by_dirichlet(
             shares /= max(shares.sum(), np.finfo(float).tiny)  # all full: nothing left to deal
             cuts = (np.cumsum(shares) * len(members)).astype(np.int64)[:-1]
             for client, part in enumerate(np.split(members, cuts)):
-                held[client].append(part)
+                dealt[client].append(part)
                 sizes[client] += len(part)
         if sizes.min() >= SMALLEST:
-            return [np.concatenate(parts) for parts in held]
+            return [np.concatenate(parts) for parts in dealt]
     raise SettingError(
         f"in {ATTEMPTS} Dirichlet draws some client always had fewer than {SMALLEST} nodes: "
         f"ask for fewer than {clients} clients"
@@ -286,24 +286,24 @@ def pack(groups: list[list[int]], clients: int, *, target: int, delta: int) -> l
     A group that fits nowhere goes where OpenFGL puts it. It means the emptiest client, but compares
     the client under the cursor, not the one it scans; kept literally, since partitions depend on it.
     """
-    held: list[list[int]] = [[] for _ in range(clients)]
+    packed: list[list[int]] = [[] for _ in range(clients)]
     waiting = list(range(clients))
     cursor = 0
     for group in groups:
-        while len(waiting) > 1 and len(held[waiting[cursor]]) >= target:
+        while len(waiting) > 1 and len(packed[waiting[cursor]]) >= target:
             del waiting[cursor]
             cursor %= len(waiting)
         for _ in range(PATIENCE + 1):
-            if len(held[waiting[cursor]]) + len(group) < target + delta:
+            if len(packed[waiting[cursor]]) + len(group) < target + delta:
                 break
             cursor = (cursor + 1) % len(waiting)
         else:
             least = math.inf
             for index in range(len(waiting)):
-                if len(held[waiting[cursor]]) < least:
-                    least, cursor = len(held[waiting[cursor]]), index
-        held[waiting[cursor]].extend(group)
-    return held
+                if len(packed[waiting[cursor]]) < least:
+                    least, cursor = len(packed[waiting[cursor]]), index
+        packed[waiting[cursor]].extend(group)
+    return packed
 
 
 def write_partition(path: Path, dataset: Dataset, division: Division) -> None:
@@ -339,20 +339,20 @@ def read_partition(path: str | Path, dataset: Dataset) -> Division:
         clients = content["clients"]
         if stated != [FORMAT, title, count]:
             raise ValueError(f"it is one of {stated}: use the dataset it was made of")
-        held = [client["nodes"] for client in clients]
-        owned = [node for nodes in held for node in nodes]
-        whole = all(type(node) is int for node in owned) and all(held)
+        nodes = [client["nodes"] for client in clients]
+        owned = [node for members in nodes for node in members]
+        whole = all(type(node) is int for node in owned) and all(nodes)
         if not whole or sorted(owned) != list(range(count)):
             raise ValueError("it does not give every node to exactly one client, or a client none")
         graphs = []
-        for graph, client in zip(induced(dataset.graph, held), clients, strict=True):
+        for graph, client in zip(induced(dataset.graph, nodes), clients, strict=True):
             index = {node: number for number, node in enumerate(client["nodes"])}
             masks = [[index[node] for node in client[mask]] for mask in MASKS]
             graphs.append(with_masks(graph, masks))
     except (OSError, ValueError, KeyError, TypeError) as error:
         expected = f"a partition of {title}'s {count} nodes ({error!r})"
         raise SettingError(f"{path} is not {expected}: make it with `pace partition`") from error
-    return Division(graphs, nodes=held, dataset=dataset, partition=str(path), data_seed=None)
+    return Division(graphs, nodes=nodes, dataset=dataset, partition=str(path), data_seed=None)
 
 
 def write_graphs(folder: Path, dataset: Dataset, division: Division) -> list[Path]:
@@ -367,9 +367,9 @@ def write_graphs(folder: Path, dataset: Dataset, division: Division) -> list[Pat
     rows = zip(names, _file_names(names), division.nodes, division, strict=True)
     for name, stem, nodes, graph in rows:
         own = tuple(ids[int(node)] for node in nodes) if ids else ()
-        known = Names(dataset.names.classes, dataset.names.features, (), own)
+        own_names = Names(dataset.names.classes, dataset.names.features, (), own)
         paths.append(folder / f"{stem}{SUFFIX}")
-        write_graph(paths[-1], Dataset(name, graph, dataset.classes, names=known))
+        write_graph(paths[-1], Dataset(name, graph, dataset.classes, names=own_names))
     return paths
 
 

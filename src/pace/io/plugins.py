@@ -132,9 +132,9 @@ def code_digest(name: str, kind: str) -> str:
 def check_code(name: str, kind: str, expected: object) -> None:
     """Refuse code that is not allowed here or has another digest, before any of it is imported."""
     check_allowed(name, kind)
-    if (here := code_digest(name, kind)) != expected:
+    if (digest := code_digest(name, kind)) != expected:
         raise SettingError(
-            f"its {kind}.code is {str(expected)[:16]!r}, here it is {here[:16]!r}: the files of "
+            f"its {kind}.code is {str(expected)[:16]!r}, here it is {digest[:16]!r}: the files of "
             f"{name} differ from those that the job was made with, and were not run; get those"
         )
 

@@ -127,8 +127,8 @@ def load_record(kind: type[T], path: Path, limit: int, version: str | None = Non
     remedy = "restore it from a backup"
     with reading(path, "damaged", remedy):
         content = untrusted.json(untrusted.read(path, limit))
-        if version is not None and (found := dict(content).get("format")) != version:
-            raise FileError(f"{path} {other_format(found, version, remedy)}")
+        if version is not None and (stated := dict(content).get("format")) != version:
+            raise FileError(f"{path} {other_format(stated, version, remedy)}")
         return read_record(kind, content)
 
 
@@ -202,18 +202,18 @@ def _record(
     kind: Any, value: Mapping[str, Any], name: str, member: Callable[..., Any], strict: bool
 ) -> Any:
     """The dataclass of a table; `member` converts the value of a key."""
-    known, hints = _fields(kind)
-    required = {key for key, f in known.items() if f.default is f.default_factory is MISSING}
+    by_key, hints = _fields(kind)
+    required = {key for key, f in by_key.items() if f.default is f.default_factory is MISSING}
     if absent := required - value.keys():
         raise SettingError(f"{name} has no {', '.join(sorted(absent))}")
     values: dict[str, Any] = {}
     for key, item in value.items():
-        if key in known:
-            values[known[key].name] = member(hints[known[key].name], key, item)
+        if key in by_key:
+            values[by_key[key].name] = member(hints[by_key[key].name], key, item)
         elif strict:
             raise SettingError(
-                f"{name} has the unknown key {key!r}: {did_you_mean(key, known)}"
-                f"it may have {', '.join(sorted(known))}"
+                f"{name} has the unknown key {key!r}: {did_you_mean(key, by_key)}"
+                f"it may have {', '.join(sorted(by_key))}"
             )
     return kind(**values)
 
@@ -221,8 +221,8 @@ def _record(
 @cache
 def _fields(kind: Any) -> tuple[dict[str, Field[Any]], dict[str, Any]]:
     """The fields by key, and the types."""
-    known = {field.metadata.get("key", field.name): field for field in fields(kind) if field.init}
-    return known, get_type_hints(kind)
+    by_key = {field.metadata.get("key", field.name): field for field in fields(kind) if field.init}
+    return by_key, get_type_hints(kind)
 
 
 @dataclass(frozen=True)

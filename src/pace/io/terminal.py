@@ -150,14 +150,14 @@ def progress(total: int | None, title: str) -> Iterator[Callable[[str | int], No
 def _lines(total: int | None, title: str) -> Callable[[str | int], None]:
     """Steps as lines on stderr, for logs."""
     done, began = 0, time.monotonic()
-    said = began
+    printed = began
 
     def step(name: str | int) -> None:
-        nonlocal done, said
+        nonlocal done, printed
         done, now = done + 1, time.monotonic()
-        if now - said >= QUIET:
-            said, of = now, f" of {total}" if total else ""
-            words = f"{title}: {name}" if isinstance(name, str) else title
-            say(f"{words}, {done}{of} after {now - began:.0f} s", err=True)
+        if now - printed >= QUIET:
+            printed, of = now, f" of {total}" if total else ""
+            label = f"{title}: {name}" if isinstance(name, str) else title
+            say(f"{label}, {done}{of} after {now - began:.0f} s", err=True)
 
     return step

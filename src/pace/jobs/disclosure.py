@@ -13,6 +13,7 @@ from pace.io import optional
 from pace.merging import Contributions, left_out_loss, weigh_sites
 from pace.params import Params, norm, subtract
 from pace.protocol import KINDS, External, Federation, Message, Messages, Uploads, Weight, layouts
+from pace.tables import listed
 
 SMALL = 5  # training nodes of a class: with fewer, a statement about the class is one about persons
 FAR = 3.0  # times the median norm, or the receiver's own update: worth a look
@@ -58,11 +59,11 @@ def disclosure(
 ) -> Disclosure:
     """What this very message tells; of a sealed one only the tensors' names and shapes are known."""
     layout = layouts.upload_layout(federation)
-    told = layouts.explain_uploads(Messages([message]), federation)
-    words = (told.tensors[name] for name in layout)
-    items = tuple(map(Item, layout, layout.values(), layout.lengths, words))
+    explanation = layouts.explain_uploads(Messages([message]), federation)
+    meanings = (explanation.tensors[name] for name in layout)
+    items = tuple(map(Item, layout, layout.values(), layout.lengths, meanings))
     empty = "It is empty: nothing about your data leaves the site."
-    sentences = list(told.sentences) if items else [empty]
+    sentences = list(explanation.sentences) if items else [empty]
     if items and graph is not None and not federation.sealed:
         counts = graph.training_counts(0)
         few = ((counts > 0) & (counts < SMALL)).nonzero().flatten().tolist()
@@ -72,9 +73,9 @@ def disclosure(
             "about such a class, it tells about these few."
         )
         sentences[1:1] = [about] if few else []
-    if told.unused is not None:
+    if explanation.unused is not None:
         rounded = federation.numbers != KINDS[0]
-        sentences.append(unused_sentence(told.unused, features, rounded=rounded))
+        sentences.append(unused_sentence(explanation.unused, features, rounded=rounded))
     dense = params.size(federation.start)
     return Disclosure(items, layout.size, signature, dense, tuple(sentences))
 
@@ -85,16 +86,15 @@ def unused_sentence(unused: Tensor, features: Sequence[str], *, rounded: bool) -
     if not zeros:
         return "None of them is zero: every feature occurs there."
     where = "nowhere, or next to nowhere," if rounded else "nowhere"
-    more = f" and {len(zeros) - NAMED:,} more" if len(zeros) > NAMED else ""
     return (
         f"{len(zeros):,} of {len(unused):,} are exactly zero: the server learns that these features "
-        f"occur {where} in your training neighbourhoods: {named(zeros, features)}{more}."
+        f"occur {where} in your training neighbourhoods: {listed(named(zeros, features), NAMED)}."
     )
 
 
-def named(columns: Sequence[int], features: Sequence[str]) -> str:
-    """The first of some columns, by their names if they have any."""
-    return ", ".join(features[c] if features else f"number {c}" for c in columns[:NAMED])
+def named(columns: Sequence[int], features: Sequence[str]) -> list[str]:
+    """Columns by their names, if they have any."""
+    return [features[column] if features else f"number {column}" for column in columns]
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
     median = statistics.median(norms) if norms else 0.0
     clients, influences = len(weights), []
     for weight in weights:
-        flags, share = [], weight.share
+        flags = []
         ratio = weight.norm / median if weight.norm is not None and median > 0 else None
         if ratio is not None and not 1 / FAR <= ratio <= FAR:
             flags.append(f"update is {ratio:.3g} times the median")
-        if share is not None and clients > LARGE and share * clients > LARGE:
-            flags.append(f"weighs {share * clients:.1f} times an equal share")
-        influences.append(Influence(share, ratio, tuple(flags)))
+        if clients > LARGE and (times := (weight.share or 0.0) * clients) > LARGE:
+            flags.append(f"weighs {times:.1f} times an equal share")
+        influences.append(Influence(weight.share, ratio, tuple(flags)))
     return influences
 
 
@@ -154,16 +154,16 @@ def brought(uploads: Uploads, federation: Federation, names: Sequence[str]) -> B
     form = None if federation.sealed else federation.closed_form
     if form is None or not 2 <= len(names) <= MOST_SITES:
         return None
-    found, losses = form.site_sums(uploads, federation), {}
-    for name, strength in product(found, form.strengths):
-        nodes = found[name].nodes
-        loss = left_out_loss(found[name], strength) * nodes
+    sums, losses = form.site_sums(uploads, federation), {}
+    for name, strength in product(sums, form.strengths):
+        nodes = sums[name].nodes
+        loss = left_out_loss(sums[name], strength) * nodes
         losses[name, strength] = float(loss.sum() / nodes.sum())
     if not losses:
         return None
     best, strength = min(losses, key=losses.__getitem__)
-    told = weigh_sites(found[best], strength, federation.seed)
-    return Brought(**vars(told), names=tuple(names), regression=f"{best}, λ = {strength:g}")
+    parts = weigh_sites(sums[best], strength, federation.seed)
+    return Brought(**vars(parts), names=tuple(names), regression=f"{best}, λ = {strength:g}")
 
 
 def noticed(external: External, local: Params, start: Params, features: Sequence[str]) -> list[str]:
@@ -185,7 +185,7 @@ def noticed(external: External, local: Params, start: Params, features: Sequence
     if long:
         sentences.append(
             f"Worth a look: {len(long):,} features change more than {LONG:g} times the median one, "
-            f"most of all {named(long, features)}."
+            f"most of all {', '.join(named(long[:NAMED], features))}."
         )
     if shortened := int((removed[first] != 0).any(0).sum()):
         sentences.append(

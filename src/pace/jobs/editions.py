@@ -160,12 +160,12 @@ def check_editions(job: Job) -> None:
 def check_edition(edition: Edition, job: Job) -> Job:
     """The job in an edition, which must be one of its own."""
     check_editions(job)
-    known, number = current_edition(job), edition.number
+    current, number = current_edition(job), edition.number
     if edition.job != job.digest or len(edition.history) != number - 1 or number < 2:
         raise EditionError(f"an edition of job {edition.job[:16]}, this is {job.digest[:16]}")
-    earlier = [*known.history, known.digest]
-    told = [*edition.history, edition.digest]
-    if told[: len(earlier)] != earlier[: len(told)]:
+    earlier = [*current.history, current.digest]
+    later = [*edition.history, edition.digest]
+    if later[: len(earlier)] != earlier[: len(later)]:
         raise EditionError(
             f"the server tells of another edition {len(earlier)} than this site knows: compare both "
             "with the other sites"
@@ -184,9 +184,9 @@ def read_edition(path: Path, job: Job) -> Job:
 
 def newest_edition(job: Job, folder: Path) -> Job:
     """The job in the newest of its editions in a folder, each of which must follow the one before."""
-    found = [read_edition(path, job) for path in files_of_job(job, folder, EDITION_SUFFIX)]
-    for enrolled in sorted(found, key=lambda one: one.number):
-        job = check_edition(current_edition(enrolled), job)
+    enrolled = [read_edition(path, job) for path in files_of_job(job, folder, EDITION_SUFFIX)]
+    for later in sorted(enrolled, key=lambda one: one.number):
+        job = check_edition(current_edition(later), job)
     return job
 
 
@@ -277,10 +277,11 @@ def next_edition(
     """
     before, number = current_edition(job), job.number + 1
     members, left, leavers = dict(before.members), dict(before.left), dict(removed)
-    for name, said in withdrawals.items():
+    for name, leaving in withdrawals.items():
         public = members[name].key if name in members else ""
-        leavers[name] = Leaver(number, public, said.upload, said.reason, said.time, withdrew=True)
-        if name in members and members[name].since != said.since:
+        sent = (leaving.upload, leaving.reason, leaving.time)
+        leavers[name] = Leaver(number, public, *sent, withdrew=True)
+        if name in members and members[name].since != leaving.since:
             raise WithdrawnError(
                 f"{name!r} is in since edition {members[name].since}, and its withdrawal is from "
                 f"before: it has to sign again, with `pace client withdraw --edition`"

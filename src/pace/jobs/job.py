@@ -133,21 +133,14 @@ class Job:
     @cached_property
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
-        return replace(
-            self._open,
-            job=self.digest,
-            numbers=self.numbers,
-            sealed=self.sealed,
-            clients=len(self.participants) if self.sealed else 0,
-        )
+        clients = len(self.participants) if self.sealed else 0
+        return replace(self._open, job=self.digest, sealed=self.sealed, clients=clients)
 
     @cached_property
     def _open(self) -> Federation:
         """The federation without what follows from the job's digest."""
-        method = make(self.method, settings=self.settings)
-        return Federation(
-            self.model, method, self.seed, self.epochs, rate=self.rate, decay=self.decay
-        )
+        own = {name: getattr(self, name) for name in ("seed", "epochs", "numbers", "rate", "decay")}
+        return Federation(self.model, make(self.method, settings=self.settings), **own)
 
     @property
     def number(self) -> int:

@@ -77,10 +77,10 @@ class Journal:
     @classmethod
     def open(cls, folder: Path, job: Job) -> Journal:
         if not atomic.create(folder / "job.pace", render_job(job).encode()):
-            found = read_job(folder / "job.pace")
-            if found.digest != job.digest:
+            earlier = read_job(folder / "job.pace")
+            if earlier.digest != job.digest:
                 raise errors.OtherJobError(
-                    f"{folder} is the journal of job {found.digest[:16]}, this is "
+                    f"{folder} is the journal of job {earlier.digest[:16]}, this is "
                     f"{job.digest[:16]}: give each job its own journal"
                 )
         job = newest_job(folder, job)
@@ -287,9 +287,9 @@ class Journal:
         path = self.room / BROUGHT
         return records.load_record(Brought, path, LARGEST) if path.exists() else None
 
-    def put_brought(self, told: Brought) -> None:
+    def put_brought(self, brought: Brought) -> None:
         """Keep it: what was told once is told to everybody."""
-        atomic.create(self.room / BROUGHT, json.dumps(plain_record(told)).encode())
+        atomic.create(self.room / BROUGHT, json.dumps(plain_record(brought)).encode())
 
     def put_return(self, name: str, content: bytes) -> None:
         """Keep a return; durable after `settle`."""

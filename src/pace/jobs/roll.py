@@ -62,8 +62,8 @@ def roll_writer(book: Journal, key: Key | None) -> Callable[[str, bytes], bytes]
     merged = sorted(decided.uploads.items())
     evidence = {name: Evidence.of(book.stored(name)) for name, _ in merged} if job.edition else {}
 
-    def roll(name: str, returned: bytes) -> bytes:
-        told = Roll(
+    def write_roll(name: str, returned: bytes) -> bytes:
+        roll = Roll(
             job.digest,
             name,
             sha256_of(frame_of(book.stored(name), job)),
@@ -76,12 +76,12 @@ def roll_writer(book: Journal, key: Key | None) -> Callable[[str, bytes], bytes]
             evidence=evidence,
             brought={} if brought is None else brought.to_receiver(name),
         )
-        content = editions.encode_record(told)
+        content = editions.encode_record(roll)
         if key is None:
             return content
         return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
 
-    return roll
+    return write_roll
 
 
 def read_roll(content: bytes, job: Job, name: str) -> Roll:
@@ -94,9 +94,9 @@ def read_roll(content: bytes, job: Job, name: str) -> Roll:
         )
     try:
         roll = records.read_record(Roll, untrusted.json(content), strict=True)
-        words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
-        words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
-        if roll.format != FORMAT or not all(0 < len(w) <= 64 and w.isprintable() for w in words):
+        texts = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
+        texts += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
+        if roll.format != FORMAT or not all(0 < len(w) <= 64 and w.isprintable() for w in texts):
             raise ValueError
     except ValueError:
         raise RollError(
@@ -122,11 +122,12 @@ def check_roll(
     if roll.edition is not None:
         job = editions.check_edition(roll.edition, job)
         _check_evidence(roll, job)
-    for said in (editions.read_withdrawal(path, job) for path in withdrawals):
-        since = job.edition.members[said.name].since if job.edition and said.name in job.keys else 1
-        if said.name in roll.merged and since <= said.since:
+    for path in withdrawals:
+        withdrawal = editions.read_withdrawal(path, job)
+        leaver, member = withdrawal.name, editions.current_edition(job).members.get(withdrawal.name)
+        if leaver in roll.merged and (member is None or member.since <= withdrawal.since):
             raise WithdrawnError(
-                f"{said.name!r} withdrew its upload ({said.time[:10]}), and edition {job.number} "
+                f"{leaver!r} withdrew its upload ({withdrawal.time[:10]}), and edition {job.number} "
                 "merged it all the same: nothing is adopted; ask the server for an edition without it"
             )
     expected = (job.digest, name, sha256_of(upload), sha256_of(returned))

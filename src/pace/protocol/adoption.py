@@ -143,25 +143,24 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
         predict: the logits of some models of each receiver, of the network that clients train;
             by default, one model after the other. A simulation gives it, and keeps no model.
     """
-    made, problems = zip(*map(_made, receivers), strict=True)
-    externals = [[external for external in own if not external.held_out] for own in made]
+    models, problems = zip(*map(_received_models, receivers), strict=True)
+    externals = [[external for external in own if not external.held_out] for own in models]
     with torch.no_grad():
         if predict is None:
-            used = zip(receivers, externals, strict=True)
-            externals = [[_evident(external, r) for external in own] for r, own in used]
+            pairs = zip(receivers, externals, strict=True)
+            externals = [[_evident(external, r) for external in own] for r, own in pairs]
         sets = _logit_sets(receivers, externals, predict)
-        rehearsals = list(map(_rehearsals, receivers, made))
+        rehearsals = list(map(_rehearsals, receivers, models))
     cases = [
         own or [Rehearsal(logits, receiver.graph.val)]
         for own, logits, receiver in zip(rehearsals, sets, receivers, strict=True)
     ]
-    weighed = list(_weighed(receivers, cases))
     adoptions = []
-    for index, receiver in enumerate(receivers):
-        sound = not problems[index] and _finite(sets[index][1:])
-        weights = weighed[index] if sound else local_alone(sets[index])
+    for index, weights in enumerate(_weighed(receivers, cases)):
+        if problems[index] or not _finite(sets[index][1:]):
+            weights = local_alone(sets[index])
         local, *others = (logits.cpu() for logits in sets[index])
-        kept, federation = receiver.kept.local, receiver.federation
+        kept, federation = receivers[index].kept.local, receivers[index].federation
         model = AdoptedModel(federation, kept, tuple(externals[index]), weights)
         tried = tuple(rehearsals[index]) if predict is None else ()
         adoptions.append(
@@ -170,7 +169,7 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
     return adoptions
 
 
-def _made(receiver: Receiver) -> tuple[Sequence[External], str]:
+def _received_models(receiver: Receiver) -> tuple[Sequence[External], str]:
     """What the method makes of the return to a receiver's very own upload, and what is wrong with it.
 
     A return with numbers that no upload may have is one that says nothing: all of it is zero.
@@ -217,10 +216,10 @@ def _evident(external: External, receiver: Receiver) -> External:
     return replace(external, params=params)
 
 
-def _rehearsals(receiver: Receiver, made: Sequence[External]) -> list[Rehearsal]:
+def _rehearsals(receiver: Receiver, models: Sequence[External]) -> list[Rehearsal]:
     """What the models that only weigh say of every node, by the nodes that they were fitted without."""
     graph, sets = regrouped(receiver.graph), defaultdict[str, list[Tensor]](list)
-    for external in made:
+    for external in models:
         if external.held_out and external.predict is not None:
             sets[external.held_out].append(external.predict(external.params, graph))
     return [Rehearsal(logits, getattr(graph, held_out)) for held_out, logits in sets.items()]

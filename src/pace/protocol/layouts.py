@@ -64,8 +64,8 @@ def blank_externals(federation: Federation) -> tuple[External, ...]:
     silent = {name: torch.zeros(shape) for name, shape in return_layout(federation).items()}
     start, graph = federation.start, _lonely(federation)
     message = own_return(silent, start, federation)
-    made = federation.method.adopt(start, message, graph, federation)
-    return tuple(external for external in made if not external.held_out)
+    externals = federation.method.adopt(start, message, graph, federation)
+    return tuple(external for external in externals if not external.held_out)
 
 
 def local_layouts(federation: Federation) -> tuple[wire.Layout, wire.Layout]:

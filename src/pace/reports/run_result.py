@@ -231,14 +231,14 @@ class RunResult:
 
 def distinct(rows: Sequence[Summary]) -> list[Summary]:
     """The rows; methods that train alike have one local model, which comes once."""
-    kept: list[Summary] = []
+    unique: list[Summary] = []
     for row in rows:
-        earlier = [other.spreads for other in kept if other.reading == "local"]
+        earlier = [other.spreads for other in unique if other.reading == "local"]
         if row.reading != "local" or not any(
             all(row.spreads[name] == other[name] for name in SCORES) for other in earlier
         ):
-            kept.append(row)
-    return kept
+            unique.append(row)
+    return unique
 
 
 def score_table(results: Sequence[Summary], title: str, gates: Mapping[str, str]) -> Table:

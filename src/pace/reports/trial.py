@@ -65,7 +65,9 @@ class Trial:
     def plain(self) -> dict[str, object]:
         """As JSON has it; a confusion matrix is text, `12 0 3;0 5 1;2 0 9`, a row a true class."""
         confusions = {
-            reading: [";".join(" ".join(map(str, row)) for row in each.tolist()) for each in counts]
+            reading: [
+                ";".join(" ".join(map(str, row)) for row in matrix.tolist()) for matrix in counts
+            ]
             for reading, counts in self.counts.items()
         }
         optional = ("roc_auc", "ece")
@@ -87,9 +89,7 @@ class Trial:
         return cls(**rest, counts=counts)
 
 
-def score_rows(
-    trial: Trial, by: str = "seed", key: Mapping[str, Any] | None = None
-) -> Iterator[Row]:
+def score_rows(trial: Trial, by: str = "seed") -> Iterator[Row]:
     """A row for each reading, all clients' test nodes together, or for each reading and client.
 
     Local has one reading; every other method has its own local, its external and the adopted.
@@ -104,7 +104,6 @@ def score_rows(
         alphas = fixed.get(reading, trial.alphas)[members]
         areas = trial.roc_auc[reading][members] if trial.roc_auc else []
         yield {
-            **(key or {}),
             "method": trial.method,
             "seed": trial.seed,
             "reading": reading,
@@ -129,7 +128,7 @@ def tidy_frame(trials: Iterable[tuple[Mapping[str, Any], Trial]], by: str) -> pa
         import pandas
     except ImportError:
         raise SettingError("a table needs pandas: pip install 'pace-fgl[report]'") from None
-    rows = [row for key, trial in trials for row in score_rows(trial, by, key)]
+    rows = [{**key, **row} for key, trial in trials for row in score_rows(trial, by)]
     sizes = {"upload": "int64", "returned": "int64"} if by == "client" else {}
     return pandas.DataFrame(rows, columns=list(BY[by])).astype(WHOLE | sizes)
 
