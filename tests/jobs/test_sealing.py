@@ -39,8 +39,7 @@ from pace.params import Params
 from pace.protocol import Kept, layouts, ring, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Summable
-from pace.protocol.ring import Ring
-from pace.protocol.sealing import Seal, counted, in_ring, opened_sum
+from pace.protocol.ring import Ring, Seal, counted, in_ring, opened_sum
 from pace.task import nll
 from tests.graphs import clients, federation
 from tests.sealed import key_of, sealed_job

@@ -23,7 +23,7 @@ from pace.jobs.job import SERVER, Job, read_job, render_job
 from pace.models.networks import GCN
 from pace.protocol import layouts, number_formats, steps, wire
 from pace.protocol.method import Summable
-from pace.protocol.sealing import counted
+from pace.protocol.ring import counted
 from pace.protocol.uploads import Messages
 from tests import second_implementation as second
 from tests.graphs import clients

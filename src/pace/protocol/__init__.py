@@ -2,7 +2,7 @@
 
 from pace.protocol import layouts, number_formats, ring, steps, wire
 from pace.protocol.adoption import AdoptedModel, Adoption, Kept, Receiver, adopt_all, logit_sets
-from pace.protocol.federation import SEED, SEEDS, Federation
+from pace.protocol.federation import SEED, SEEDS, Federation, check_sealable
 from pace.protocol.method import (
     NO_PROMISE,
     ClosedForm,
@@ -18,7 +18,6 @@ from pace.protocol.method import (
     tensor_sentence,
 )
 from pace.protocol.number_formats import KINDS
-from pace.protocol.ring import Ring
-from pace.protocol.sealing import Seal, check_sealable, counted, in_ring
+from pace.protocol.ring import Ring, Seal, counted, in_ring
 from pace.protocol.steps import adopt, fit, merge
 from pace.protocol.uploads import Messages, Received, Without

@@ -11,13 +11,13 @@ import torch
 from pace.errors import SettingError
 from pace.models import Model, Network
 from pace.params import Params
-from pace.protocol.method import ClosedForm, Method
+from pace.protocol.method import ClosedForm, Method, Summable
 from pace.protocol.number_formats import KINDS
-from pace.protocol.sealing import check_sealable
 from pace.training import Recipe
 
 SEEDS = (104729, 130363, 155921, 181081, 206639)  # the paper's
 SEED = SEEDS[0]
+LEAST_SEALED = 3  # clients; of the sum of two, each knows the other's part
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,20 @@ class Federation:
             sha.update(name.encode())
             sha.update(value.contiguous().numpy().tobytes())
         return sha.digest()[:8]
+
+
+def check_sealable(method: Method, name: str, clients: int = LEAST_SEALED) -> None:
+    """Refuse a method that needs more than a sum, and too few clients to hide one's part of it."""
+    if not isinstance(method, Summable) or method.needs:
+        raise SettingError(
+            f"{name} cannot be sealed: {method.needs}, and a sealed server sees sums only; choose a "
+            "method such as pace or fedavg, or do not seal"
+        )
+    if clients < LEAST_SEALED:
+        raise SettingError(
+            f"{clients} participants cannot be sealed, expected {LEAST_SEALED} or more: each of two "
+            "knows its own part of their sum, so also the other's"
+        )
 
 
 def describe(setting: Any) -> Any:

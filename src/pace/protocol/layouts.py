@@ -10,7 +10,7 @@ import torch
 from pace.errors import GraphError
 from pace.graph import Graph, expect_graph
 from pace.params import Params
-from pace.protocol import sealing, wire
+from pace.protocol import ring, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Explanation, External, Summable, Weight
 from pace.protocol.uploads import Message, Messages, Uploads
@@ -81,9 +81,18 @@ def explain_uploads(uploads: Uploads, federation: Federation) -> Explanation:
         return federation.method.explain(uploads, federation)
     blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
     plain = {**federation.method.explain(Messages([blank]), federation).tensors}
-    plain[sealing.ONE] = "a one, by which the server finds that all masks have cancelled"
+    plain[ring.ONE] = "a one, by which the server finds that all masks have cancelled"
     tensors = {name: f"sealed: {sentence}" for name, sentence in plain.items()}
-    sentences = sealing.sealed_sentences(federation.clients, summable(federation))
+    clients, sums_reveal = federation.clients, summable(federation).sums_reveal
+    sentences = (
+        f"It is sealed: with fewer than all {clients} uploads it is noise. Of all of them together "
+        "the server reads the sums, and nothing of one site.",
+        "If the server and others work together, they take their own parts out of the sum: with "
+        f"{clients - 2} of the others it sees the sum of you and one more site, with all "
+        f"{clients - 1} others your part alone.",
+        "No formal privacy is promised: sums over all sites may tell something about the data of all.",
+        *filter(None, [sums_reveal]),
+    )
     return Explanation(tensors, sentences, weights=lambda: [Weight()] * len(uploads))
 
 
@@ -91,7 +100,7 @@ def statement(local: Params, graph: Graph, federation: Federation) -> Message:
     """What a client's upload holds, before it is masked where it is sealed."""
     shared = federation.method.share(local, graph, federation)
     if federation.sealed:
-        return sealing.counted(summable(federation).statistic_of(shared, federation))
+        return ring.counted(summable(federation).statistic_of(shared, federation))
     return shared
 
 

@@ -1,4 +1,8 @@
-"""Numbers that add up unseen: fixed point in a ring.
+"""Sealed uploads: statistics in a ring, under masks that cancel in the sum over all clients.
+
+`jobs.signatures` draws the masks from the secrets that clients share in pairs. To a server that holds
+fewer than all uploads they are noise; all of them add up to the sum of the statistics. The answer is
+the same for every client, and a receiver makes its own return of it.
 
 A number x is the whole number nearest to x · 2^68, modulo 2^96: a high word of 64 bits and a low one
 of 32. Sums in the ring are exact, in whatever order and whatever is added and taken away in between; a
@@ -11,13 +15,18 @@ right to 2^-69 / ε < 2e-9 there as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from pace.errors import NumberError, SealError, TooFewError
+
+if TYPE_CHECKING:
+    from pace.protocol.uploads import Message, Uploads
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +34,7 @@ FRACTION, LOW = 68, 32  # bits: of the fraction, and those of them that are in t
 LIMIT = 2.0**27  # of a sum, on either side of zero
 NUMBER = 12  # bytes
 SHIFT, MASK = np.uint64(LOW), np.uint64(2**LOW - 1)
+ONE = "one"  # of each client: their sum tells whether all masks have cancelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +92,43 @@ def from_words(words: Tensor) -> Ring:
     """The inverse of `Ring.words`."""
     whole = words.numpy().view(np.uint64)
     return Ring(whole[..., 0], whole[..., 1])
+
+
+Seal = Callable[[Ring], Ring]  # adds this client's masks
+
+
+def counted(statistic: Message) -> Message:
+    """The statistic of one client with a one beside it, which tells when all masks have cancelled."""
+    return {**statistic, ONE: torch.ones(1, dtype=torch.float64)}
+
+
+def in_ring(statistic: Message, clients: int) -> Ring:
+    """A statistic as elements of the ring, if the sum of so many will fit."""
+    for name, value in statistic.items():
+        if (highest := float(value.abs().max())) * clients >= LIMIT:
+            raise NumberError(
+                f"{name!r} goes up to {highest:.3g}: the sum of {clients} such numbers "
+                f"may exceed {LIMIT:.3g} and cannot be sealed"
+            )
+    return from_numbers(statistic)
+
+
+def opened_sum(uploads: Uploads, clients: int) -> Message:
+    """The sum of all clients' statistics; memory for one batch of uploads."""
+    if len(uploads) != clients:
+        raise TooFewError(
+            f"{len(uploads)} of {clients} sealed uploads are here: they can be opened all "
+            "together or not at all"
+        )
+    sums: dict[str, Ring] = {}
+    for batch in uploads.batches():
+        for name, words in batch.items():
+            part = from_words(words).total()
+            sums[name] = sums[name] + part if name in sums else part
+    total = {name: value.numbers() for name, value in sums.items()}
+    if float(total.pop(ONE)) != clients:
+        raise SealError(
+            "the masks of the sealed uploads do not cancel, so nothing can be read: a client "
+            "sealed with another key or for another job; make a new job"
+        )
+    return total

@@ -12,11 +12,11 @@ import torch
 from pace.errors import GraphError, LayoutError, NumberError, SettingError, TooFewError
 from pace.graph import Graph
 from pace.params import Params
-from pace.protocol import sealing, wire
+from pace.protocol import ring, wire
 from pace.protocol.adoption import Adoption, Kept, Receiver, adopt_all
 from pace.protocol.federation import Federation
 from pace.protocol.layouts import check, statement, summable, upload_layout
-from pace.protocol.sealing import Seal
+from pace.protocol.ring import Seal
 from pace.protocol.uploads import Message, Received
 from pace.training import train
 
@@ -90,7 +90,7 @@ def share(
             raise SettingError(
                 "a sealed federation needs every client's keys: give `fit` its `seal`"
             )
-        masked = seal(sealing.in_ring(message, federation.clients))
+        masked = seal(ring.in_ring(message, federation.clients))
         upload = wire.framed(upload_layout(federation), masked.to_bytes(), federation.digest)
     else:
         upload = wire.encode(message, federation.digest, numbers=federation.numbers)
@@ -145,7 +145,7 @@ def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
         raise TooFewError("there are no uploads, expected one or more to merge")
     if federation.sealed:
         method, clients = summable(federation), federation.clients
-        total = sealing.opened_sum(uploads, clients)
+        total = ring.opened_sum(uploads, clients)
         method.check_total(total, clients, federation)
         messages: Iterable[Message] = repeat(method.answer(total, federation), clients)
     else:
