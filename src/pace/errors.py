@@ -1,6 +1,7 @@
 """What can go wrong, by kind. Each message says what was found, what was expected and what to do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -131,6 +132,16 @@ class SetAsideError(TooFewError, code="set-aside"):
 
 class BusyError(PaceError, code="busy"):
     """Another process is at work on the same files."""
+
+
+@contextmanager
+def needs_extra(who_needs_what: str, extra: str, otherwise: str = "") -> Iterator[None]:
+    """A library that is not installed, imported inside the block, is answered with its extra."""
+    try:
+        yield
+    except ImportError:
+        install = f"pip install 'pace-fgl[{extra}]'{otherwise}"
+        raise SettingError(f"{who_needs_what}: {install}") from None
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

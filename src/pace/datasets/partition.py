@@ -17,7 +17,7 @@ from scipy import sparse
 
 from pace.datasets.dataset import RATIOS, Dataset, Names
 from pace.datasets.file import SUFFIX, write_graph
-from pace.errors import GraphError, SettingError
+from pace.errors import GraphError, SettingError, needs_extra
 from pace.graph import MASKS, Graph, induced
 from pace.io import atomic, untrusted
 from pace.registry import PARTITIONS, installed
@@ -28,6 +28,7 @@ RESOLUTION = 1.0  # of Louvain's modularity
 DELTA = 20  # the slack below the target at which communities are cut, and above it when packing
 PATIENCE = 1000  # advances of the cursor before a group is placed regardless
 ALPHA = 0.5  # of the Dirichlet distribution
+OR_DIRICHLET = ", or choose the partition dirichlet"
 ATTEMPTS, SMALLEST = 101, 5  # draws, until the smallest client has so many nodes
 
 FORMAT = "pace-partition-1"
@@ -180,10 +181,8 @@ def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
 
 def by_metis(dataset: Dataset, clients: int) -> Sequence[Nodes]:
     """Parts of equal size with few edges between them. METIS uses its own fixed seed."""
-    try:
+    with needs_extra("the partition metis needs pymetis", "research", OR_DIRICHLET):
         import pymetis
-    except ImportError:
-        raise _needs("metis", "pymetis") from None
     source, target = dataset.graph.edges.numpy()  # sorted, so that neighbours come in order
     starts = np.searchsorted(source, np.arange(dataset.graph.nodes + 1))
     _, part = pymetis.part_graph(clients, pymetis.CSRAdjacency(starts, target))
@@ -253,21 +252,12 @@ def by_louvain(dataset: Dataset, clients: int) -> list[list[int]]:
 
 def communities(edges: Array, side: int) -> Array:
     """Each node's community by scikit-network's Louvain."""
-    try:
+    with needs_extra("the partition louvain needs scikit-network", "research", OR_DIRICHLET):
         from sknetwork.clustering import Louvain
-    except ImportError:
-        raise _needs("louvain", "scikit-network") from None
     ones = np.ones(edges.shape[1])
     adjacency = sparse.csr_matrix((ones, (edges[0], edges[1])), shape=(side, side))
     labels: Array = Louvain(modularity="newman", resolution=RESOLUTION).fit_predict(adjacency)
     return labels
-
-
-def _needs(partition: str, library: str) -> SettingError:
-    return SettingError(
-        f"the partition {partition} needs {library}: pip install 'pace-fgl[research]', or choose the "
-        "partition dirichlet"
-    )
 
 
 def cut(groups: list[list[int]], cap: int) -> list[list[int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from pace.errors import FileError, SettingError
+from pace.errors import FileError, SettingError, needs_extra
 from pace.io import atomic, console, drawn, many, records, shown, untrusted, written
 from pace.registry import installed
 from pace.reports import document as page
@@ -171,10 +171,8 @@ class RunResult:
 
     def plot(self) -> Figure:
         """Left, accuracy by method and reading with its spread over seeds; right, α by receiver."""
-        try:
+        with needs_extra("plot needs matplotlib", "report"):
             from matplotlib.figure import Figure
-        except ImportError:
-            raise SettingError("plot needs matplotlib: pip install 'pace-fgl[report]'") from None
         figure = Figure(figsize=(7, 2.8), layout="constrained")
         scores, alphas = figure.subplots(1, 2, width_ratios=[3, 2])
         readings = {"local": "", "external": ", what came back", "adopted": ", adopted"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pace.errors import SettingError
+from pace.errors import SettingError, needs_extra
 from pace.protocol import Adoption
 from pace.task import SCORES, mean_auc, pooled
 
@@ -124,10 +124,8 @@ def tidy_frame(trials: Iterable[tuple[Mapping[str, Any], Trial]], by: str) -> pa
     """Trials, each with its key, as a DataFrame: a row for each seed or client."""
     if by not in BY:
         raise SettingError(f"by is {by!r}, expected one of {', '.join(BY)}")
-    try:
+    with needs_extra("a table needs pandas", "report"):
         import pandas
-    except ImportError:
-        raise SettingError("a table needs pandas: pip install 'pace-fgl[report]'") from None
     rows = [{**key, **row} for key, trial in trials for row in score_rows(trial, by)]
     sizes = {"upload": "int64", "returned": "int64"} if by == "client" else {}
     return pandas.DataFrame(rows, columns=list(BY[by])).astype(WHOLE | sizes)
