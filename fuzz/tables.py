@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fuzz.scratch import FOLDER, placed, quiet, written
 
@@ -34,13 +34,13 @@ EDGES = b"source;target;since\n1;2;3\n2;3;0,5\n6;1;1\n"
 def text(data: bytes) -> None:
     """Whatever the bytes, what is shown is one inert line."""
     outside = data.decode(errors="surrogateescape")
-    for medium in Medium:
+    for medium in get_args(Medium):
         line = shown(outside, medium)
         line.encode()
         assert line.isprintable()
-        if medium is Medium.CSV:
+        if medium == "csv":
             assert not line.startswith(FORMULA) or NUMBER.fullmatch(line)
-        if medium in (Medium.HTML, Medium.MARKDOWN):
+        if medium in ("html", "markdown"):
             assert "<" not in line
 
 

@@ -178,7 +178,6 @@ class Graph:
         return self.y[self.train]
 
     def training_counts(self, classes: int) -> Tensor:
-        """How many training nodes there are of each class."""
         return torch.bincount(self.training_labels, minlength=classes)
 
     def edge_blocks(self) -> Iterator[Any]:

@@ -128,7 +128,6 @@ class Registry(Mapping[str, Any]):
         return factory  # type: ignore[no-any-return]
 
     def settings(self, name: str) -> dict[str, records.Setting]:
-        """The settings of one, in order."""
         return records.settings_of(self.factory(name), self.common)
 
     def parse(self, text: str, more: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]]:

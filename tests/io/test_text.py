@@ -2,6 +2,7 @@ import csv
 import io
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -33,16 +34,16 @@ HOSTILE = (
 
 
 @pytest.mark.fault(41)
-@pytest.mark.parametrize("medium", Medium)
+@pytest.mark.parametrize("medium", get_args(Medium))
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_one_line_of_visible_characters(text: str, medium: Medium) -> None:
     line = shown(text, medium)
     assert line.isprintable()
     line.encode()
-    assert "<" not in line or medium in (Medium.TERMINAL, Medium.CSV)
+    assert "<" not in line or medium in ("terminal", "csv")
 
 
-@given(st.text(st.characters()), st.sampled_from(Medium))
+@given(st.text(st.characters()), st.sampled_from(get_args(Medium)))
 def test_any_text_is_one_line_of_visible_characters(text: str, medium: Medium) -> None:
     line = shown(text, medium)
     assert line.isprintable()
@@ -51,9 +52,9 @@ def test_any_text_is_one_line_of_visible_characters(text: str, medium: Medium) -
 
 @given(st.text(st.characters(categories=["L", "N"])))
 def test_plain_words_are_shown_as_they_are(text: str) -> None:
-    assert {shown(text, medium) for medium in Medium if medium is not Medium.LATEX} == {text}
+    assert {shown(text, medium) for medium in get_args(Medium) if medium != "latex"} == {text}
     greek = {"α": r"$\alpha$", "λ": r"$\lambda$"}  # which pdflatex does not know
-    assert shown(text, Medium.LATEX) == "".join(greek.get(letter, letter) for letter in text)
+    assert shown(text, "latex") == "".join(greek.get(letter, letter) for letter in text)
     assert shown("Größe α 1\u00a0000") == "Größe α 1 000"
 
 
@@ -63,7 +64,7 @@ def test_what_cannot_be_seen_is_written_out() -> None:
 
 @pytest.mark.parametrize("text", ["-1", "+2.5e-3", "-.5", "node-1", "a=b", ""])
 def test_numbers_and_words_stay_as_they_are_in_csv(text: str) -> None:
-    assert shown(text, Medium.CSV) == text
+    assert shown(text, "csv") == text
 
 
 @pytest.mark.fault(41)

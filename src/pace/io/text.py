@@ -5,7 +5,7 @@ formula that a spreadsheet would compute; and a file's name need not be UTF-8.
 """
 
 import re
-from enum import Enum
+from typing import Literal
 
 MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|~"})
 TEX = str.maketrans(
@@ -19,19 +19,10 @@ FORMULA = tuple("=+-@＝＋－＠")  # Excel computes the wide ones too, in some
 INNER = re.compile(rf";(?=[{''.join(map(re.escape, FORMULA))}])")  # where `;` parts columns
 PART = 4096  # letters at a time: a page of them one by one takes a hundred times its room
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+Medium = Literal["terminal", "markdown", "html", "latex", "csv"]
 
 
-class Medium(Enum):
-    """Where a text is shown."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    LATEX = "latex"
-    CSV = "csv"
-
-
-def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
+def shown(text: object, medium: Medium = "terminal") -> str:
     """One line that shows the text and does nothing else.
 
     Control characters, line ends, marks of direction, invisible characters and bytes that are not
@@ -42,16 +33,16 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
     if not line.isprintable():
         parts = (line[start : start + PART] for start in range(0, len(line), PART))
         line = "".join("".join(map(_visible, part)) for part in parts)
-    if medium in (Medium.MARKDOWN, Medium.HTML):
+    if medium in ("markdown", "html"):
         from html import escape  # takes milliseconds, and `pace --help` needs none
 
-        if medium is Medium.HTML:
+        if medium == "html":
             return escape(line)
         escaped = escape(line, quote=False).translate(MARKDOWN)
         return escaped.replace("://", ":\\//").replace("www.", "www\\.")  # links by themselves
-    if medium is Medium.LATEX:
+    if medium == "latex":
         return line.translate(TEX)
-    if medium is Medium.CSV and not NUMBER.fullmatch(line):
+    if medium == "csv" and not NUMBER.fullmatch(line):
         line = INNER.sub(";'", line)
         return f"'{line}" if line.startswith(FORMULA) else line
     return line

@@ -51,7 +51,6 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def size_of(opened: BinaryIO) -> int:
-    """The bytes of an open file."""
     return os.fstat(opened.fileno()).st_size
 
 
@@ -81,7 +80,6 @@ def read_head(path: Path, count: int) -> bytes:
 
 
 def same(path: Path, content: bytes) -> bool:
-    """Whether a file holds exactly these bytes."""
     return read_head(path, len(content) + 1) == content
 
 

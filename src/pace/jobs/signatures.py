@@ -93,7 +93,6 @@ def public_key(key: Key) -> str:
 
 
 def read_public_key(path: Path) -> str:
-    """The public key of a file, checked."""
     return _read_lines(path)[0]
 
 

@@ -30,7 +30,6 @@ def _form(shape: tuple[int, ...], kind: str) -> str:
 
 
 def size(shape: tuple[int, ...], kind: str) -> int:
-    """The bytes of a tensor of this shape."""
     form, numbers = _form(shape, kind), prod(shape)
     return numbers + 4 * min(shape) if form == "int8" else numbers * (4 if form == "float32" else 2)
 

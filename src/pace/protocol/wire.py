@@ -72,7 +72,6 @@ class Layout(dict[str, tuple[int, ...]]):
 
     @cached_property
     def volumes(self) -> list[int]:
-        """How many numbers each tensor has."""
         return list(map(math.prod, self.values()))
 
     @cached_property
@@ -84,7 +83,6 @@ class Layout(dict[str, tuple[int, ...]]):
 
     @cached_property
     def size(self) -> int:
-        """The bytes of a frame."""
         return HEAD.size + len(self.table) + sum(self.lengths) + CHECKSUM
 
 
@@ -103,7 +101,6 @@ def encode(
     answers: bytes = NOBODY,
     numbers: str = "float32",
 ) -> bytes:
-    """The frame of a message."""
     return framed(layout(message, numbers), written(message, numbers), digest, answers)
 
 
@@ -173,7 +170,6 @@ def check(
 
 
 def intact(frame: bytes) -> bool:
-    """Whether the checksum fits."""
     return checksum(frame) == zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little")
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pace.io import Medium, shown
+from pace.io import shown
 from pace.reports.table import Table, head_groups
 from pace.task import Bin
 
@@ -157,7 +157,7 @@ class Document:
 def _markdown(block: Block | str) -> str:
     match block:
         case str(text) | Text(text):
-            return shown(text, Medium.MARKDOWN)
+            return shown(text, "markdown")
         case Code(text):
             return f"```\n{text}\n```"
         case Facts(pairs):
@@ -171,7 +171,6 @@ def _markdown(block: Block | str) -> str:
 
 
 def render_page(document: Document) -> str:
-    """The whole file."""
     files = resources.files("pace.reports")  # no `</` in them ends the element they are put into
     style, script = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -198,9 +197,7 @@ def environment() -> Environment:
     filters: dict[str, Callable[..., object]] = {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
-        "lines": lambda text: Markup(
-            "\n".join(shown(line, Medium.HTML) for line in text.split("\n"))
-        ),
+        "lines": lambda text: Markup("\n".join(shown(line, "html") for line in text.split("\n"))),
         "drawn": _drawn,
         "kind": lambda block: type(block).__name__,
     }
@@ -213,7 +210,7 @@ def _inert_text(value: object) -> object:
     """Text as one line that is text and nothing else; see `pace.io.text`."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return Markup(shown(value, Medium.HTML))
+    return Markup(shown(value, "html"))
 
 
 def _axis(rows: Sequence[Change]) -> tuple[float, float]:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 FOLDED = 22  # terminal columns that words keep when there is no room
 GAP, EDGES = 3, 2  # terminal columns between the columns of a table, and at its edges
 STYLES = {"best": "bold", "second": "underline", "absent": "dim"}
-MARKS = {
-    Medium.MARKDOWN: {"best": "**{}**", "second": "<u>{}</u>"},
-    Medium.LATEX: {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"},
+MARKS: dict[Medium, dict[str, str]] = {
+    "markdown": {"best": "**{}**", "second": "<u>{}</u>"},
+    "latex": {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"},
 }
 
 
@@ -150,20 +150,20 @@ class Table:
     def markdown(self) -> str:
         """Best bold, second underlined; text is escaped."""
         lines = [
-            [shown(column.line, Medium.MARKDOWN) for column in self.columns],
+            [shown(column.line, "markdown") for column in self.columns],
             ["---:" if column.numeric else "---" for column in self.columns],
-            *self._marked(Medium.MARKDOWN),
+            *self._marked("markdown"),
         ]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def latex(self) -> str:
         """A `tabular` for the package booktabs, with the marks of Markdown; text is escaped."""
         sides = "".join("r" if column.numeric else "l" for column in self.columns)
-        heads = [[shown(column.head, Medium.LATEX) for column in self.columns]]
+        heads = [[shown(column.head, "latex") for column in self.columns]]
         if any(column.group for column in self.columns):
-            groups = [(shown(group, Medium.LATEX), n) for group, n in head_groups(self.columns)]
+            groups = [(shown(group, "latex"), n) for group, n in head_groups(self.columns)]
             heads.insert(0, [rf"\multicolumn{{{n}}}{{c}}{{{group}}}" for group, n in groups])
-        lines = [" & ".join(row) + r" \\" for row in [*heads, *self._marked(Medium.LATEX)]]
+        lines = [" & ".join(row) + r" \\" for row in [*heads, *self._marked("latex")]]
         lines.insert(len(heads), r"\midrule")
         if self.sums:
             lines.insert(-self.sums, r"\midrule")

@@ -186,7 +186,6 @@ class Comparison:
 
 
 def summarise(trials: Sequence[Trial]) -> list[Summary]:
-    """Scores, α and bytes by method and reading."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for trial in trials:
         for row in score_rows(trial):

@@ -23,7 +23,7 @@ from torch import Tensor
 from pace import protocol
 from pace.errors import FileError, NumberError, OtherJobError, SettingError
 from pace.graph import Graph
-from pace.io import Medium, atomic, records, shown, untrusted
+from pace.io import atomic, records, shown, untrusted
 from pace.jobs import Job, read_job, render_job
 from pace.params import Params
 from pace.protocol import AdoptedModel, Adoption, External, Kept, Message, layouts, steps, wire
@@ -270,7 +270,7 @@ def _write_csv(file: IO[bytes], tables: Iterable[Columns]) -> None:
         text = io.StringIO(newline="")
         heads = [] if number else [table]
         for row in (*heads, *zip(*table.values(), strict=True)):  # no text becomes a formula
-            cells = [shown(cell, Medium.CSV) if isinstance(cell, str) else cell for cell in row]
+            cells = [shown(cell, "csv") if isinstance(cell, str) else cell for cell in row]
             csv.writer(text, lineterminator="\n").writerow(cells)
         file.write(text.getvalue().encode())
 
