@@ -44,11 +44,9 @@ class AdoptedModel:
     """Local and the Externals with their weights: what a receiver predicts with from now on."""
 
     federation: Federation
-    local: Params
-    """W_L."""
+    local: Params  # W_L
     externals: tuple[External, ...]
-    weights: Weights
-    """Of Local, then of each External."""
+    weights: Weights  # of Local, then of each External
 
     def __call__(self, graph: Graph) -> Tensor:
         """The logits of any graph with the federation's features, (nodes, classes)."""

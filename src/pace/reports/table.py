@@ -27,12 +27,9 @@ class Value:
 
     text: str
     sort: float | str | None = None
-    mark: str = ""
-    """`best`, `second` or `absent`."""
-    below: str = ""
-    """A smaller second line; in brackets where there is one line only."""
-    share: float | None = None
-    """From 0 to 1: drawn as a bar on a page."""
+    mark: str = ""  # `best`, `second` or `absent`
+    below: str = ""  # a smaller second line; in brackets where there is one line only
+    share: float | None = None  # from 0 to 1: drawn as a bar on a page
 
     @property
     def line(self) -> str:
@@ -74,10 +71,8 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
     note: str = ""
-    names: int = 1
-    """Leading columns that are repeated where the table goes on below."""
-    sums: int = 0
-    """Rows at the end that are set apart."""
+    names: int = 1  # leading columns that are repeated where the table goes on below
+    sums: int = 0  # rows at the end that are set apart
 
     @classmethod
     def of(

@@ -136,8 +136,7 @@ class Spread:
     """A score over seeds."""
 
     mean: float
-    std: float | None
-    """The sample standard deviation; None where there is one seed."""
+    std: float | None  # the sample standard deviation; None where there is one seed
     per_seed: tuple[float, ...] = ()
 
 
