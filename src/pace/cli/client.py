@@ -14,7 +14,7 @@ import typer
 
 import pace
 from pace.cli import given
-from pace.cli.given import argument, foretell, option
+from pace.cli.given import argument, option
 from pace.cli.tables import codebook_of, columns, import_for, tell
 from pace.errors import FileError, SettingError
 from pace.io import plain_record, shown, untrusted
@@ -85,12 +85,48 @@ def fit(
     name, _ = pace.files.identity(job, upload, key)  # before a large graph is read for nothing
     if known is not None:
         pace.files.check_known(job, name, known, least_known)
-    to = console.console(stderr=as_json)
-    import_for(job, graph, (nodes, edges), mapping, to)
+    import_for(job, graph, (nodes, edges), mapping, console.console(stderr=as_json))
     if graph is not None:
-        foretell(pace.forecast.forecast_fit(graph, job.federation))
+        given.foretell(pace.forecast.forecast_fit(graph, job.federation))
     site = site_of(graph, rows, job)
     warnings = [] if rows else site_warnings(site, job)
+    again = keep.exists()
+    report = fit_and_ask(
+        job,
+        site,
+        (graph, keep, upload),
+        warnings,
+        yes=yes,
+        as_json=as_json,
+        key=key,
+        device=given.device(device),
+        overlapping=overlapping,
+        editions=editions,
+        policy=limits,
+    )
+    console.answer(
+        {**plain_record(report), "again": again, "warnings": warnings},
+        "The same upload as before." if again else f"Trained in {report.seconds:.1f} s.",
+        f"Written: {keep} (keep it here)",
+        f"Written: {upload} (send it to the server)",
+        *(f"Written: {p} (for your records)" for p in pace.files.egress_files(keep, report.name)),
+        f"SHA-256 of the upload: {report.sha256[:32]} …",
+        as_json=as_json,
+    )
+
+
+def fit_and_ask(
+    job: pace.jobs.Job,
+    site: pace.files.Site,
+    paths: tuple[Path | None, Path, Path],
+    warnings: list[str],
+    *,
+    yes: bool,
+    as_json: bool,
+    **settings: Any,
+) -> pace.files.Egress:
+    """Train, show what will leave, and write it if the policy or a person agrees; else the end."""
+    (graph, keep, upload), to = paths, console.console(stderr=as_json)
 
     def tell(report: pace.files.Egress) -> None:
         waiting.close()
@@ -100,41 +136,28 @@ def fit(
         to.print(*(f"Warning: {warning}" for warning in warnings), style="yellow")
         show_egress(report, upload, to)
         if job.signed and not job.sealed:
-            later = ", and in later ones unless you withdraw" if editions else ""
+            later = ", and in later ones unless you withdraw" if report.editions else ""
             to.print(f"Your signature lets it be merged in edition {job.number}{later}.")
-        to.print(f"All of it: {pace.files.egress_files(keep, name)[1]}")
+        to.print(f"All of it: {pace.files.egress_files(keep, report.name)[1]}")
 
     with ExitStack() as waiting:
-        bar = waiting.enter_context(console.progress(job.federation.recipe.epochs, "Training"))
-        again = keep.exists()
         report = pace.files.fit_files(
             job,
             site,
             keep,
             upload,
-            key=key,
-            device=given.device(device),
-            overlapping=overlapping,
-            editions=editions,
-            policy=limits,
             tell=tell,
             confirm=lambda: yes or typer.confirm(shown(f"Write {upload}?"), err=as_json),
             by="a person, by --yes" if yes else "a person, when asked",
-            progress=bar,
+            progress=waiting.enter_context(
+                console.progress(job.federation.recipe.epochs, "Training")
+            ),
+            **settings,
         )
     if report is None:
         console.say("Nothing was written for sending.", err=True)
         raise typer.Exit(1)
-    records = pace.files.egress_files(keep, report.name)
-    console.answer(
-        {**plain_record(report), "again": again, "warnings": warnings},
-        "The same upload as before." if again else f"Trained in {report.seconds:.1f} s.",
-        f"Written: {keep} (keep it here)",
-        f"Written: {upload} (send it to the server)",
-        *(f"Written: {path} (for your records)" for path in records),
-        f"SHA-256 of the upload: {report.sha256[:32]} …",
-        as_json=as_json,
-    )
+    return report
 
 
 def job_in(job_file: Path, edition: Path | None) -> pace.jobs.Job:

@@ -105,13 +105,18 @@ def run(
             numbers=numbers or "",
             sealed=sealed,
         )
-    written: list[object] = []
-    if out:
-        written += [result.page(out), result.write(out)]
-        shutil.rmtree(out / UNFINISHED, ignore_errors=True)
-    written += [log(result) for log in trackers]
+    written = [*write_run(result, out), *(log(result) for log in trackers)]
     lines = [f"Written: {', '.join(map(str, written))}"] if written else []
     console.answer(result.plain, result.show, *lines, as_json=as_json)
+
+
+def write_run(result: pace.RunResult, out: Path | None) -> list[object]:
+    """Write results.json and its page in place of the models that were kept to go on from."""
+    if out is None:
+        return []
+    written: list[object] = [result.page(out), result.write(out)]
+    shutil.rmtree(out / UNFINISHED, ignore_errors=True)
+    return written
 
 
 def run_against(part: str, **options: Any) -> None:

@@ -117,11 +117,6 @@ class Numbers(NamedTuple):
     values: Array  # (rows,) float32; what is too large for it is infinite, and reported as such
     style: str = "plain"  # comma, point, plain, unclear (1,234 alone can be either) or mixed
 
-    @property
-    def expected(self) -> str:
-        """What a cell of this column should be."""
-        return "a number with a decimal comma" if self.style == "comma" else "a finite number"
-
 
 def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
     """The numbers in a limit or a range, and the weight by which they are summed; None for others."""

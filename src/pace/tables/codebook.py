@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, optional, records
-from pace.tables.dates import show_day
 from pace.tables.problems import MOST_COLUMNS, check_choice, listed
-from pace.tables.words import MISSING
+from pace.tables.words import MISSING, show_day
 
 LARGEST_FILE = 16 * 2**20  # bytes
 OTHER, ABSENT = "other", "missing"
@@ -119,8 +118,7 @@ class Codebook(Described):
 
     def __post_init__(self) -> None:
         check_choice("directions", self.directions, DIRECTIONS)
-        count = len(self.columns)
-        if not 0 < count <= MOST_COLUMNS:
+        if not 0 < (count := len(self.columns)) <= MOST_COLUMNS:
             raise SettingError(f"the codebook has {count} columns, expected 1 to {MOST_COLUMNS:,}")
         special = {self.label: "label", self.id: "id"}
         for column in self.columns:
@@ -145,9 +143,8 @@ class Codebook(Described):
         for column in self.columns:
             if column.kind == "category":
                 becomes = listed(column.values) + " + other" * column.other
-                missing = (
-                    "marked" if column.indicator else "as other" if column.other else "refused"
-                )
+                unmarked = "as other" if column.other else "refused"
+                missing = "marked" if column.indicator else unmarked
             else:
                 show = show_day if column.kind == "date" else "{:g}".format
                 scaled = f"(value - {show(column.centre)}) / {column.scale:g}"
@@ -174,12 +171,12 @@ def write_columns(path: Path, record: Described) -> None:
 
 def read_columns(path: Path, *kinds: type[T]) -> T:
     """The record of a file, edited or not, which is of one of these kinds."""
-    kind = kinds[-1]
-    content = records.load_toml(path, LARGEST_FILE, kind.REMEDY)
-    found = content.pop("format", None)
-    kind = next((other for other in kinds if found == other.FORMAT), kind)
-    if found != kind.FORMAT:
-        raise GraphError(f"{path} {records.other_format(found, kind.FORMAT, kind.REMEDY)}")
+    last = kinds[-1]
+    content = records.load_toml(path, LARGEST_FILE, last.REMEDY)
+    written = content.pop("format", None)
+    kind = next((kind for kind in kinds if written == kind.FORMAT), None)
+    if kind is None:
+        raise GraphError(f"{path} {records.other_format(written, last.FORMAT, last.REMEDY)}")
     try:
         return records.read_record(kind, content, kind.TITLE, strict=True)
     except SettingError as error:

@@ -15,10 +15,20 @@ from pace.graph import UNKNOWN
 from pace.io import many
 from pace.tables.cells import Array, cells_at, is_number, parse_cells
 from pace.tables.codebook import ABSENT, OTHER, Column, Kind
-from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, show_day, unclear_days
 from pace.tables.problems import listed
 from pace.tables.table import Table
-from pace.tables.words import FEW, MISSING, alike_notes, like_numbers, missing_among, not_words
+from pace.tables.words import (
+    FEW,
+    MISSING,
+    alike_notes,
+    are_dates,
+    like_numbers,
+    missing_among,
+    not_words,
+    parse_dates,
+    show_day,
+    unclear_days,
+)
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 FEW_WORDS = 10  # so many may be one a row, in a small table
@@ -82,8 +92,12 @@ def infer_columns(table: Table) -> list[Column]:
         elif kind == "category":
             counts = Counter(word for word in table.text[name] if word.lower() not in NO_WORDS)
             words = sorted(counts)
-            if (wrong := _not_category(name, counts)) is not None:
-                table.refuse(None, f"column {name!r} {wrong}")
+            if not are_categories(counts):
+                most = f"too many to make a feature of each (at most {CATEGORIES})"
+                remedy = f"leave it out with --features, or give --id {name} if it is the id"
+                wrong = f"holds {len(counts)} different words in {counts.total()} rows, {most}: {remedy}"
+                empty = "is empty in every row: leave it out"
+                table.refuse(None, f"column {name!r} {wrong if counts else empty}")
                 continue
             notes.append(f"column {name!r} became {many(len(words), 'column')}, one for each word")
             if absent := [repr(word) for word in words if word.lower() in missing_among(words)]:
@@ -95,18 +109,6 @@ def infer_columns(table: Table) -> list[Column]:
         if kind is not None:
             columns.append(Column(name, kind, tuple(words)))
     return columns
-
-
-def _not_category(name: str, counts: Counter[str]) -> str | None:
-    """Why a column cannot be one-hot encoded."""
-    if not counts:
-        return "is empty in every row: leave it out"
-    if are_categories(counts):
-        return None
-    return (
-        f"holds {len(counts)} different words in {counts.total()} rows, too many to make a feature of "
-        f"each (at most {CATEGORIES}): leave it out with --features, or give --id {name} if it is the id"
-    )
 
 
 def are_categories(counts: Counter[str], least: int = 1, *, forced: bool = False) -> bool:
@@ -144,14 +146,15 @@ def column_values(
 ) -> tuple[Array, Array, Array, str]:
     """A column of numbers, flags or dates; where it is missing or wrong; and what a cell should be."""
     if kind == "date":
-        if unclear_days(table.text[name]):
-            table.refuse(None, f"column {name!r} {UNCLEAR_DAYS}")
+        if (unclear := unclear_days(table.text[name])) is not None:
+            table.refuse(None, f"column {name!r} {unclear}")
         values, expected = parse_dates(table.text[name]), "a date such as 2024-03-31"
         missing = np.array([cell.lower() in blanks for cell in table.text[name]], bool)
     else:
-        numbers = table.numbers[name]
-        values = numbers.values.astype(np.float64)
-        expected = "0 or 1" if kind == "flag" else numbers.expected
+        values, style = table.numbers[name]
+        values = values.astype(np.float64)
+        number = "a number with a decimal comma" if style == "comma" else "a finite number"
+        expected = "0 or 1" if kind == "flag" else number
         numerals = parse_cells([*blanks])  # such as -999
         missing = np.isin(values, numerals[np.isfinite(numerals)])
         unread = np.isnan(values)

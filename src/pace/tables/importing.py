@@ -17,8 +17,7 @@ from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import MASKS, UNKNOWN, Graph
 from pace.io import many, plain_record
 from pace.tables.cells import Array, Words, is_number
-from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
-from pace.tables.dates import are_dates
+from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook, Column
 from pace.tables.features import (
     Change,
     encode_columns,
@@ -29,7 +28,7 @@ from pace.tables.features import (
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
-from pace.tables.words import MISSING, alike_notes, in_order, missing_among, whole_number
+from pace.tables.words import MISSING, alike_notes, are_dates, in_order, missing_among, whole_number
 
 SPECIAL = ("label", "id", "client", "split")  # kinds of columns that are no features
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
@@ -64,8 +63,6 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """The dataset, and what was done on the way that the user should know."""
-
     dataset: Dataset
     notes: list[str]
     changes: list[Change] = field(default_factory=list)  # by the codebook, to which rows
@@ -73,7 +70,6 @@ class Imported:
     rows: int = 0  # nodes of the table; those of `Columns.known` follow them
 
     def remarks(self) -> dict[str, Any]:
-        """Notes, changes and warnings as JSON has them."""
         changes = [vars(change) | {"rows": change.rows.tolist()} for change in self.changes]
         return {"notes": self.notes, "changes": changes, "warnings": self.warnings}
 
@@ -90,11 +86,11 @@ class NodeIds:
         """The number of each named node, -1 where there is none; of nodes of one name, the first."""
         wanted = _hashes(names)
         order = np.argsort(wanted)  # in order they are found ten times as fast
-        places = np.empty_like(order)
-        places[order] = np.searchsorted(self._hashes, wanted[order])
-        places[places == len(self._hashes)] = 0
-        found = (self._hashes[places] == wanted) & (wanted != hash(""))
-        return np.where(found, self._order[places], -1)
+        ranks = np.empty_like(order)
+        ranks[order] = np.searchsorted(self._hashes, wanted[order])
+        ranks[ranks == len(self._hashes)] = 0
+        known = (self._hashes[ranks] == wanted) & (wanted != hash(""))
+        return np.where(known, self._order[ranks], -1)
 
 
 def _hashes(names: Sequence[str]) -> Array:
@@ -108,16 +104,16 @@ class Plan:
         self.codebook, self.problems = codebook, Problems()
         self.classes = _check_settings(columns, codebook)
         columns, self.ratios = _shares(columns)
-        self.missing = codebook.missing if codebook else MISSING
         self.file = open_mapped(nodes, columns.mapping)
         self.columns = _settled(columns, codebook, self.file, self.problems.notes)
         self.directed = self.columns.directions != BOTH
-        self.features = list(codebook.columns) if codebook else []
         self.text = [name for kind in SPECIAL if (name := getattr(self.columns, kind))]
         if codebook is None:
+            self.missing, self.features = MISSING, list[Column]()  # inferred from the rows
             left = data_columns(self.file, self.problems, without=self.text)
             self.numbers = _feature_columns(columns.features, left, self.file.name)
         else:
+            self.missing, self.features = codebook.missing, list(codebook.columns)
             _check_columns(codebook, self.file, self.text, self.problems.notes)
             self.text += [c.name for c in codebook.columns if c.kind in AS_TEXT]
             self.numbers = [c.name for c in codebook.columns if c.kind not in AS_TEXT]
@@ -157,7 +153,7 @@ def import_graph(
     problems.stop()
     unscaled = unscaled_features(x, plan.names) if codebook is None else None
     problems.warnings += filter(None, (unscaled, told_by_features(x, y, plan.names)))
-    rows, given = len(table.rows), ends.shape[1]
+    rows, edge_rows = len(table.rows), ends.shape[1]
     del table
     names = Names(plan.classes, plan.names, clients, tuple(ids.names))
     if columns.known is not None:
@@ -166,10 +162,10 @@ def import_graph(
     del ids
     masks = {mask: split == number for number, mask in enumerate(MASKS, start=1)}
     graph = Graph.build(x, ends, y, **masks, weights=weights, directed=plan.directed)
-    kept = graph.edges.shape[1] // (1 if plan.directed else 2)
-    if columns.known is None and kept < given:
-        merged = "merged or dropped: edges given twice, in both directions or from a node to itself"
-        problems.notes.append(f"{merged}, {given - kept:,}")
+    merged = edge_rows - graph.edges.shape[1] // (1 if plan.directed else 2)
+    if columns.known is None and merged > 0:
+        why = "edges given twice, in both directions or from a node to itself"
+        problems.notes.append(f"merged or dropped: {why}, {merged:,}")
     mapping = plain_record(columns.mapping) if columns.mapping else {}
     dataset = Dataset(
         name, graph, len(names.classes), plan.ratios, owner=owner, names=names, mapping=mapping
@@ -206,11 +202,11 @@ def _joined(known: Dataset, names: Names, ids: NodeIds, parts: Parts) -> Parts:
             raise GraphError(f"{known.name} {other}: import both by one codebook")
     if (weights is None) != (graph.weights is None):
         raise GraphError(f"either the edges of {known.name} or the table's have weights: give both")
-    place = torch.from_numpy(ids.numbers(known.names.nodes))
-    others = place >= len(x)
+    numbers = torch.from_numpy(ids.numbers(known.names.nodes))
+    others = numbers >= len(x)
     if weights is not None and graph.weights is not None:
         weights = torch.cat([weights, graph.weights])
-    ends = torch.cat([ends, place[graph.edges]], dim=1)
+    ends = torch.cat([ends, numbers[graph.edges]], dim=1)
     return torch.cat([x, graph.x[others]]), torch.cat([y, graph.y[others]]), ends, weights
 
 
@@ -225,10 +221,12 @@ def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
         if columns.features or columns.classes:
             raise SettingError("--features and --classes do not go with a codebook: leave them out")
         return book.classes
-    classes = tuple(name.strip() for name in (columns.classes or "").split(","))
-    if columns.classes and ("" in classes or len(set(classes)) < len(classes)):
+    if not columns.classes:
+        return ()
+    classes = tuple(name.strip() for name in columns.classes.split(","))
+    if "" in classes or len(set(classes)) < len(classes):
         raise SettingError(f"--classes is {columns.classes!r}: name each once, by single commas")
-    return classes if columns.classes else ()
+    return classes
 
 
 def _settled(columns: Columns, book: Codebook | None, file: TableFile, notes: list[str]) -> Columns:
@@ -278,15 +276,15 @@ def _feature_columns(features: str | None, names: Sequence[str], file: str) -> l
         if not names:
             raise SettingError(f"{file} has no column left for features: a node needs some")
         return list(names)
-    chosen: dict[str, None] = {}
-    for word in filter(None, (word.strip() for word in features.split(","))):
+    chosen = list[str]()
+    for word in filter(None, map(str.strip, features.split(","))):
         matches = [word] if word in names else [name for name in names if name.startswith(word)]
         if not matches:
             check_option("features", word, names, file)
-        chosen |= dict.fromkeys(matches)
+        chosen += matches
     if not chosen:
         raise SettingError("--features is empty: name columns or a prefix, by commas")
-    return list(chosen)
+    return list(dict.fromkeys(chosen))
 
 
 def number_nodes(table: Table, column: str | None) -> NodeIds:

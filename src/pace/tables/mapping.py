@@ -14,10 +14,9 @@ from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import optional, record_key, records
 from pace.tables.cells import Array, Words, bound_parts
 from pace.tables.codebook import Described, refuse_repeated
-from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, unclear_days
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Read, TableFile, open_table
-from pace.tables.words import MISSING
+from pace.tables.words import MISSING, are_dates, parse_dates, unclear_days
 
 YEAR = 365.25  # days
 NOTHING = ("", "-", "–", "none")  # in a cell that may hold several words
@@ -167,8 +166,8 @@ class MappedFile(TableFile):
             if rule.age_at not in raw and not are_dates({rule.age_at}):
                 expected = f"expected a day such as 2024-12-31 or a column of {self.name}"
                 raise SettingError(f"age_at of {rule.name!r} is {rule.age_at!r}, {expected}")
-            if unclear_days(cells) or unclear_days(ends):
-                problems.add(self.name, None, f"column {rule.source!r} {UNCLEAR_DAYS}")
+            if unclear := unclear_days(cells) or unclear_days(ends):
+                problems.add(self.name, None, f"column {rule.source!r} {unclear}")
             born, until = parse_dates(cells), parse_dates(ends)
             for index in np.flatnonzero(np.isnan(until) & ~np.isnan(born)).tolist():
                 cells[index] = ends[index]  # a missing day is a missing age

@@ -14,13 +14,12 @@ from itertools import product
 from pace.errors import GraphError
 from pace.tables.cells import Words, bound_parts, is_number
 from pace.tables.codebook import Codebook
-from pace.tables.dates import are_dates
 from pace.tables.features import CATEGORIES
 from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
 from pace.tables.table import TableFile, read_table
-from pace.tables.words import MISSING, fold, unit_of
+from pace.tables.words import MISSING, are_dates, fold, unit_of
 
 MOST_PAIRS = 250_000  # of columns that are compared: half a minute
 ENOUGH = 1.5  # of likeness, for a name to be proposed
@@ -75,27 +74,25 @@ def propose_mapping(
     """A mapping of all columns, which says what a person should look at."""
     names = [name for name in file.columns if name]
     _, cells = file.read(names, Problems())
+    ids = possible_ids({name: cells[name] for name in names if name != label})
+    id_column = id_column or (ids[0] if len(ids) == 1 else None)
+    special = (label, id_column)
     present = {
         name: Words(cell for cell in cells[name] if cell.casefold() not in MISSING)
         for name in names
     }
-    ids = possible_ids({name: cells[name] for name in names if name != label})
-    id_column = id_column or (ids[0] if len(ids) == 1 else None)
     doubts: dict[str, list[str]] = {name: [] for name in names}
     rules = {
-        name: Rule(name, name) if name in (label, id_column) else _rule(name, present, doubts[name])
+        name: Rule(name, name) if name in special else _rule(name, present, doubts[name])
         for name in names
     }
     if others:
         classes = tuple(dict.fromkeys(word for other in others for word in other.classes))
-        rules[label] = replace(
-            rules[label],
-            name=others[0].label,
-            values=_recoded(dict.fromkeys(present[label]), classes, doubts[label], asked=True),
-        )
+        values = _recoded(dict.fromkeys(present[label]), classes, doubts[label], asked=True)
+        rules[label] = replace(rules[label], name=others[0].label, values=values)
         if id_column:
             rules[id_column] = replace(rules[id_column], name=others[0].id)
-        single = [n for n, rule in rules.items() if not rule.flags and n not in (label, id_column)]
+        single = [name for name in names if not (rules[name].flags or name in special)]
         mapped = MappedFile(file, ColumnMapping(tuple(rules[name] for name in single)))
         table = read_table(mapped, Problems(), text=single, numbers=single)
         own = {name: describe_column(table, name, MISSING, least=1) for name in single}
@@ -109,8 +106,9 @@ def propose_mapping(
                 rules[name] = _agreed_flags(rule, flags, doubts[name])
             elif name in own and rule.name not in theirs:
                 doubts[name].append("no other site has such a column: rename it, or it is left out")
-    looks = {name: "; ".join(sentences) for name, sentences in doubts.items()}
-    return ColumnMapping(tuple(replace(rule, look=looks[name]) for name, rule in rules.items()))
+    return ColumnMapping(
+        tuple(replace(rule, look="; ".join(doubts[name])) for name, rule in rules.items())
+    )
 
 
 def _described(other: Proposal | Codebook) -> Iterable[Summary]:
@@ -118,8 +116,8 @@ def _described(other: Proposal | Codebook) -> Iterable[Summary]:
     if isinstance(other, Proposal):
         return other.columns
     return [
-        Summary(each.name, each.kind, words=each.values, spread=Spread(each.centre, each.scale))
-        for each in other.columns
+        Summary(c.name, c.kind, words=c.values, spread=Spread(c.centre, c.scale))
+        for c in other.columns
     ]
 
 
@@ -194,17 +192,18 @@ def _likeness(mine: Summary, other: Summary) -> float:
     one, two = fold_name(mine.name), fold_name(other.name)
     if one == two:
         return 4.0
-    score = 2 * SequenceMatcher(None, one, two).ratio() if min(len(one), len(two)) > 2 else 0.0
-    known = [(one in group, two in group) for group in NAMES]
-    if (True, True) in known:
+    long = min(len(one), len(two)) > 2
+    score = 2 * SequenceMatcher(None, one, two).ratio() if long else 0.0
+    meanings = [(one in group, two in group) for group in NAMES]
+    if (True, True) in meanings:
         score = 3.0
-    elif all(map(any, zip(*known, strict=True))):
+    elif all(map(any, zip(*meanings, strict=True))):
         return 0.0  # height is not weight, however alike they are spelt
-    elif min(len(one), len(two)) > 2 and _begins(one, two):
+    elif long and _begins(one, two):
         score = max(score, 1.8)
     if other.words and mine.words:
-        found = sum(_word(word, other.words) is not None for word in mine.words)
-        score += found / max(len(mine.words), len(other.words)) + (found == len(mine.words)) * 0.6
+        shared = sum(_word(word, other.words) is not None for word in mine.words)
+        score += shared / max(len(mine.words), len(other.words)) + (shared == len(mine.words)) * 0.6
     return score
 
 
@@ -215,9 +214,9 @@ def _agreed(rule: Rule, mine: Summary, other: Summary, doubts: list[str]) -> Rul
         doubts.append("matched by its name or words")
     if other.kind == "category":
         return replace(rule, values=_recoded(mine.words, other.words, doubts))
-    here, there = mine.spread, other.spread
-    if here and there and here.is_apart([there]) and not rule.age_at:
-        return _agreed_unit(rule, here, there, doubts)
+    own, theirs = mine.spread, other.spread
+    if own and theirs and own.is_apart([theirs]) and not rule.age_at:
+        return _agreed_unit(rule, own, theirs, doubts)
     return rule
 
 
@@ -235,19 +234,20 @@ def _recoded(
     return changed | (dict.fromkeys(unknown, OPEN) if asked else {})
 
 
-def _agreed_unit(rule: Rule, here: Spread, there: Spread, doubts: list[str]) -> Rule:
+def _agreed_unit(rule: Rule, own: Spread, theirs: Spread, doubts: list[str]) -> Rule:
     """Another unit, if a usual conversion brings numbers together that lie apart."""
     named = {fold_name(rule.name), fold_name(rule.source)}
     groups = [group | named for group in NAMES if group & named]
-    own = [line for line, name in UNITS.items() if any(name.split(",")[0] in g for g in groups)]
+    usual = [line for line, name in UNITS.items() if any(name.split(",")[0] in g for g in groups)]
 
     def gap(line: tuple[float, float]) -> float:  # what is usual for such a column is likelier
-        mean, sd = line[0] * here.mean + line[1], line[0] * here.sd
-        unusual = 0.3 * (line not in own) + 9 * (line not in own and "," in UNITS[line])
-        return abs(mean - there.mean) / max(sd, there.sd) + abs(math.log(sd / there.sd)) + unusual
+        mean, sd = line[0] * own.mean + line[1], line[0] * own.sd
+        unusual = 0.3 * (line not in usual) + 9 * (line not in usual and "," in UNITS[line])
+        apart = abs(mean - theirs.mean) / max(sd, theirs.sd)
+        return apart + abs(math.log(sd / theirs.sd)) + unusual
 
-    about = f"about {here.mean:.4g} here, {there.mean:.4g} elsewhere"
-    comparable = min(here.sd, there.sd) > 0 and here.mean * there.mean > 0
+    about = f"about {own.mean:.4g} here, {theirs.mean:.4g} elsewhere"
+    comparable = min(own.sd, theirs.sd) > 0 and own.mean * theirs.mean > 0
     best = min(UNITS, key=gap) if comparable else None
     if best is None or gap(best) > 1.5:
         doubts.append(f"{about}: another unit? give factor, and offset")
@@ -271,14 +271,12 @@ def _word(word: str, words: Collection[str]) -> str | None:
     """Which of others' words means the same, if that is certain enough to be proposed."""
     if word in words:
         return word
-    plain = {fold(other): other for other in words}
-    one = fold(word)
-    if one in plain:
-        return plain[one]
-    same = [group & plain.keys() for group in WORDS if one in group]
-    near = {plain[other] for group in same for other in group}
-    if not near and one:
-        near = {other for key, other in plain.items() if key and _begins(key, one)}
+    plain, folded = {fold(other): other for other in words}, fold(word)
+    if folded in plain:
+        return plain[folded]
+    near = {plain[key] for group in WORDS if folded in group for key in group & plain.keys()}
+    if not near and folded:
+        near = {other for key, other in plain.items() if key and _begins(key, folded)}
     return near.pop() if len(near) == 1 else None
 
 

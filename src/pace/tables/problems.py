@@ -54,14 +54,13 @@ class Problems:
         lines = []
         for name in dict.fromkeys(file for file, _ in self.first):
             apart, repeated = list[Problem](), list[str]()
-            for (file, kind), problems in self.first.items():
+            for (file, kind), examples in self.first.items():
                 count = self.counts[file, kind]
                 if file == name and count <= APART:
-                    apart += problems
+                    apart += examples
                 elif file == name:
                     rows = [
-                        f"row {row} ({cell!r})" if cell else f"row {row}"
-                        for row, _, _, cell in problems
+                        f"row {row}" + f" ({cell!r})" * bool(cell) for row, _, _, cell in examples
                     ]
                     repeated.append(f"{file}: {kind}, in {count:,} rows: {', '.join(rows)}, …")
             for row, _, text, _ in sorted(apart):

@@ -28,7 +28,6 @@ from pace.tables.codebook import (
     Kind,
     refuse_repeated,
 )
-from pace.tables.dates import are_dates, show_day
 from pace.tables.features import (
     LIKE_NUMBERS,
     are_categories,
@@ -43,9 +42,11 @@ from pace.tables.table import Table, check_option, data_columns, read_table
 from pace.tables.words import (
     MISSING,
     alike_notes,
+    are_dates,
     in_order,
     like_numbers,
     missing_among,
+    show_day,
     whole_number,
 )
 
@@ -170,9 +171,17 @@ def propose_columns(
     table = read_table(file, problems, text=[label, *left], numbers=left, decimal=decimal)
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header")
-    id_column = id_column or _find_id(table, left)
+    text = {name: table.text[name] for name in left}
+    if not id_column:
+        possible = possible_ids(text)
+        if len(possible) != 1:
+            which = f"{', '.join(possible) or 'no column'} could be it"
+            raise SettingError(f"which column has the id of a node? {which}: say so with --id")
+        id_column = possible[0]
+        if id_column != "id":
+            problems.notes.append(f"the id is {id_column!r} (else: --id)")
     words = dict.fromkeys((*MISSING, *(word.strip().lower() for word in missing)))
-    signs = {"+"} if any("+" in table.text[name] for name in left) else set[str]()
+    signs = {"+"} if any("+" in cells for cells in text.values()) else set[str]()
     absent = missing_among(signs, tuple(words))
     _, classes = read_labels(table, label, (), absent)
     columns = tuple(
@@ -184,17 +193,6 @@ def propose_columns(
     about = (len(table.rows), id_column, label, classes, absent)
     proposal = Proposal(*about, weight=weight, directions=directions, columns=columns)
     return proposal, [*problems.notes, *_remarks(table, columns), *problems.warnings]
-
-
-def _find_id(table: Table, columns: Sequence[str]) -> str:
-    """The column that can only be the id."""
-    possible = possible_ids({name: table.text[name] for name in columns})
-    if len(possible) != 1:
-        which = f"{', '.join(possible) or 'no column'} could be it"
-        raise SettingError(f"which column has the id of a node? {which}: say so with --id")
-    if possible != ["id"]:
-        table.problems.notes.append(f"the id is {possible[0]!r} (else: --id)")
-    return possible[0]
 
 
 def possible_ids(columns: Mapping[str, Sequence[str]]) -> list[str]:
@@ -217,7 +215,12 @@ def describe_column(
     if kind == "date" or kind == "number":
         values, missing, wrong, expected = column_values(table, name, kind, absent)
         for index in np.flatnonzero(wrong).tolist():
-            hint = _meant(table.text[name][index], name) if kind == "number" else ""
+            cell, hint = table.text[name][index], ""
+            if kind == "number" and bound_parts(cell) is not None:
+                hint = "holds limits or ranges: --mapping FILE proposes how to read them"
+            elif kind == "number" and not is_number(cell):
+                remedy = f"say --missing {cell!r} if it means so, or --category {name}"
+                hint = f"holds words among its numbers: {remedy}"
             table.refuse_cell(index, name, expected, hint)
         values = values[~missing & ~wrong]
         if kind == "number" and (remark := stands_for_missing(values)) is not None:
@@ -236,37 +239,29 @@ def describe_column(
     return Summary(name, "category", total, rows - total, tuple(frequent))
 
 
-def _meant(cell: str, name: str) -> str:
-    """What a cell that is no number says of its column: words may be missing values, or categories."""
-    if bound_parts(cell) is not None:
-        return "holds limits or ranges: --mapping FILE proposes how to read them"
-    if is_number(cell):
-        return ""
-    remedy = f"say --missing {cell!r} if it means so, or --category {name}"
-    return f"holds words among its numbers: {remedy}"
-
-
 def significant(value: float) -> float:
-    """The number to DIGITS digits."""
     return float(f"{value:.{DIGITS}g}")
 
 
 def _remarks(table: Table, columns: Sequence[Summary]) -> list[str]:
     """What to look at, columns of a kind together."""
 
-    def codes(column: Summary) -> bool:
-        values = np.unique(table.numbers[column.name].values)
+    def may_be_codes(name: str) -> bool:
+        values = np.unique(table.numbers[name].values)
         values = values[np.isfinite(values)]
         few = 2 < len(values) <= MOST_CODES and bool((values == np.round(values)).all())
-        return few or any(map(PADDED.fullmatch, table.text[column.name]))
+        return few or any(map(PADDED.fullmatch, table.text[name]))
 
-    text = [column.name for column in columns if column.kind == "text"]
-    numerals = [column.name for column in columns if like_numbers(column.words)]
-    coded = [column.name for column in columns if column.kind == "number" and codes(column)]
     named = {
-        "empty or too many different words, so no feature": text,
-        LIKE_NUMBERS: numerals,
-        "few whole numbers, or zeros in front; if they are codes, say --category": coded,
+        "empty or too many different words, so no feature": [
+            column.name for column in columns if column.kind == "text"
+        ],
+        LIKE_NUMBERS: [column.name for column in columns if like_numbers(column.words)],
+        "few whole numbers, or zeros in front; if they are codes, say --category": [
+            column.name
+            for column in columns
+            if column.kind == "number" and may_be_codes(column.name)
+        ],
     }
     return [f"{remark}: {listed(names)}" for remark, names in named.items() if names]
 
@@ -323,39 +318,34 @@ def _alone(words: Mapping[str, Sequence[str]]) -> str | None:
     """Of sites that share no word with any other: which, and what to do; None if all share some."""
     named = {site: set(own) for site, own in words.items() if own}
     alone = [
-        site
+        f"{site} has {listed([*map(repr, words[site])], 4)}"
         for site, own in named.items()
         if len(named) > 1 and not any(own & named[other] for other in named if other != site)
     ]
-    if not alone:
-        return None
-    listing = "; ".join(f"{site} has {listed([*map(repr, words[site])], 4)}" for site in alone)
-    return f"{listing}. Map one to the other (--like), leave it out (--without), or give --classes"
+    remedy = "Map one to the other (--like), leave it out (--without), or give --classes"
+    return f"{'; '.join(alone)}. {remedy}" if alone else None
 
 
 def _merge_classes(
     sites: Sites, classes: Sequence[str], notes: list[str], warnings: list[str]
 ) -> tuple[str, ...]:
     """The classes in order; notes tell which are not everywhere, and which are spelt alike."""
-    where: dict[str, list[str]] = {name: [] for name in classes}
-    for site, proposal in sites.items():
-        for name in dict.fromkeys(proposal.classes):
-            where.setdefault(name, []).append(site)
-    if classes and (left := sorted(where.keys() - set(classes))):
+    own = {site: set(proposal.classes) for site, proposal in sites.items()}
+    every = set().union(*own.values())
+    if classes and (left := sorted(every - {*classes})):
         raise SettingError(f"--classes lacks {', '.join(left)}, which occur at a site: list all")
-    names = tuple(classes) or tuple(in_order(where))
+    names = tuple(classes or in_order(every))
     if len(names) == 1:
         raise SettingError(f"{names[0]!r} is the only class at all sites: nothing can be learnt")
-    notes += [
-        f"class {name!r} occurs at {', '.join(where[name]) or 'no site'} only"
-        for name in names
-        if len(where[name]) < len(sites)
-    ]
+    for name in names:
+        where = [site for site in sites if name in own[site]]
+        if len(where) < len(sites):
+            notes.append(f"class {name!r} occurs at {', '.join(where) or 'no site'} only")
     notes += alike_notes("the label", names, "classes")
     for one, two in combinations(sites, 2) if None not in map(whole_number, names) else ():
-        first, second = (set(sites[site].classes) for site in (one, two))
-        if first - second and second - first:
-            both = f"{listed(in_order(first))} at {one} and {listed(in_order(second))} at {two}"
+        if own[one] - own[two] and own[two] - own[one]:
+            first, second = (listed(in_order(own[site])) for site in (one, two))
+            both = f"{first} at {one} and {second} at {two}"
             warnings.append(f"the classes are {both}: do the numbers mean the same?")
     return names
 
@@ -363,12 +353,11 @@ def _merge_classes(
 def _merge_column(
     name: str, held: Mapping[str, Summary], notes: list[str], warnings: list[str]
 ) -> Column:
-    """One column of all sites' summaries of it."""
-    columns = held.values()
-    kinds = {column.kind for column in columns}
-    missing = any(column.missing for column in columns)
+    """One column of all sites' summaries of it: numbers with the mean and deviation of all rows."""
+    kinds = {column.kind for column in held.values()}
+    missing = any(column.missing for column in held.values())
     if kinds == {"category"}:
-        words = {word for column in columns for word in column.words}
+        words = {word for column in held.values() for word in column.words}
         notes += alike_notes(repr(name), words, "categories")
         values = tuple(in_order(words)) or ("other",)
         return Column(name, "category", values, other=True, indicator=missing)
@@ -380,17 +369,12 @@ def _merge_column(
         if others and spread.is_apart(others):
             rest = f"{fmean(other.mean for other in others):.4g} elsewhere: another unit?"
             warnings.append(f"{name!r} is about {spread.mean:g} at {site} and {rest}")
+    centre, scale = 0.0, 1.0
+    if total := sum(held[site].rows for site in spreads):
+        mean = sum(held[site].rows * spread.mean for site, spread in spreads.items()) / total
+        squares = sum(
+            held[site].rows * (s.sd**2 + (s.mean - mean) ** 2) for site, s in spreads.items()
+        )
+        centre, scale = significant(mean), significant(math.sqrt(squares / total)) or 1.0
     kind: Kind = "date" if "date" in kinds else "number"
-    centre, scale = _pooled(columns)
     return Column(name, kind, centre=centre, scale=scale, fill=centre, indicator=missing)
-
-
-def _pooled(columns: Collection[Summary]) -> tuple[float, float]:
-    """Mean and standard deviation of all sites' rows."""
-    spreads = [(column.rows, column.spread) for column in columns if column.spread is not None]
-    total = sum(rows for rows, _ in spreads)
-    if not total:
-        return 0.0, 1.0
-    mean = sum(rows * spread.mean for rows, spread in spreads) / total
-    squares = sum(rows * (s.sd**2 + (s.mean - mean) ** 2) for rows, s in spreads)
-    return significant(mean), significant(math.sqrt(squares / total)) or 1.0
