@@ -178,7 +178,6 @@ def site_warnings(site: pace.files.Site, job: pace.jobs.Job) -> list[str]:
 def site_of(
     graph: Path | None, rows: Path | None, job: pace.jobs.Job, *, sample: bool = False
 ) -> pace.files.Site:
-    """A graph file, or a folder of rows."""
     given.one_thread()
     if graph is not None and rows is None:
         return pace.files.load_any(graph, job)
@@ -189,16 +188,16 @@ def site_of(
 
 def show_egress(report: pace.files.Egress, upload: Path, to: console.Console) -> None:
     """What will leave the site and to whom, in plain words and bytes, and what attacks learn from it."""
-    sent, risk, told = report.disclosed, report.seen, "could not be asked"
+    sent, risk, attack = report.disclosed, report.seen, "could not be asked"
     if risk is not None and risk.auc is not None:
-        told = f"is told with an AUC of {risk.auc:.2f} (0.5 is guessing)"
+        attack = f"is told with an AUC of {risk.auc:.2f} (0.5 is guessing)"
     parties = ", ".join(f"{name} ({key})" for name, key in report.parties.items())
     to.print(
         f"What will leave this site: {upload.name}, {sent.frame + sent.signature:,} bytes "
         f"({100 * sent.share:.1f}% of the model's {sent.dense:,})",
         pace.files.item_table(sent),
         *sent.sentences,
-        f"Attacked here before it leaves: whether a node was trained on {told}.",
+        f"Attacked here before it leaves: whether a node was trained on {attack}.",
         pace.files.risk_table(report),
         f"It goes to the server; the job names: {parties}.",
         *(f"Policy: {limit.rule}: {limit.found}." for limit in report.limits),
@@ -423,7 +422,6 @@ def write_answers(
 
 
 def show_predicted(record: dict[str, Any], imported: pace.tables.Imported | None) -> None:
-    """How many nodes were predicted, and what was said of the tables they came from."""
     if imported is not None:
         tell(imported, console.console())
     differ = record["differ_from_local"]

@@ -53,8 +53,8 @@ class Commands(manual.Group):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        here = [name for name in OURS if name not in PACKAGES or name in added_commands()]
-        self.commands: Any = dict.fromkeys(here)
+        names = [name for name in OURS if name not in PACKAGES or name in added_commands()]
+        self.commands: Any = dict.fromkeys(names)
 
     def overview(self) -> manual.Sections:
         return {

@@ -123,14 +123,12 @@ def requirements() -> dict[str, list[Requirement]]:
 
 def found_version(library: Requirement) -> tuple[str, bool]:
     """The version that is installed, and whether it is within bounds such as `>=1.41,<1.43`."""
-    version = installed([library.name]).get(library.name)
-    if version is None:
-        return "missing", False
-    return version, library.specifier.contains(version, prereleases=True)
+    version = installed([library.name]).get(library.name, "")
+    fits = version != "" and library.specifier.contains(version, prereleases=True)
+    return version or "missing", fits
 
 
 def machine() -> Iterator[Finding]:
-    """GPUs."""
     import torch
 
     from pace.training import gpu_cohort

@@ -28,7 +28,6 @@ def option(about: str, metavar: str = "FILE", *names: str, **settings: Any) -> A
 
 
 def argument(about: str, **settings: Any) -> Any:
-    """An argument and what its help says."""
     return typer.Argument(help=about, **settings)
 
 
@@ -128,7 +127,6 @@ def seeds(text: str) -> list[int]:
 
 
 def rank(text: str) -> int | None:
-    """A rank, or None for `dense`."""
     if text == "dense":
         return None
     if not text.isdecimal() or int(text) < 1:

@@ -266,7 +266,6 @@ def inspect(
 
 
 def tell(job: pace.jobs.Job) -> None:
-    """Print a job, and its codebook."""
     console.facts(f"Job {job.name}", pace.jobs.explain.job_facts(job), console.console())
     if job.codebook is not None:
         show_codebook(job.codebook)
@@ -329,16 +328,13 @@ def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> pa
 
 
 def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:
-    """The method by the name with which every site finds it, and its settings."""
-    name, words = split_settings(text)
+    """A method's name and settings, with this rank if it has one and sets no other."""
+    name, settings = split_settings(text)
     if name.lower() in METHODS.groups:
         raise SettingError(f"--method is {name!r}, a group of methods: name one of them")
-    (listed,) = METHODS.expand(METHODS.allow(name))
-    name = METHODS.code(listed) or listed
-    settings: dict[str, Any] = dict(words)
-    if "rank" in METHODS.settings(name):
-        settings.setdefault("rank", given.rank(rank))
-    return name, settings
+    if "rank" in METHODS.settings(METHODS.allow(name)):
+        return name, {"rank": given.rank(rank), **settings}
+    return name, dict(settings)
 
 
 def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Model:

@@ -29,8 +29,6 @@ class Page:
 
 
 class Command(TyperCommand):
-    """A command that shows its help in our layout."""
-
     def format_help(self, ctx: Any, formatter: Any) -> None:
         found = page(self, ctx)
         formatter.write_usage(found.command, found.usage)

@@ -157,7 +157,6 @@ def merge_folder(folder: Path) -> pace.tables.Codebook:
 
 
 def codebook_of(job: pace.jobs.Job) -> pace.tables.Codebook:
-    """The codebook by which tables are read."""
     if job.codebook is None:
         raise SettingError("the job has no codebook to read tables by: `pace new --codebook`")
     return job.codebook
@@ -321,12 +320,10 @@ def show(
 
 
 def show_facts(title: str, facts: Mapping[str, object]) -> None:
-    """Print facts for people, within 80 columns."""
     console.facts(title, {name: written(fact) for name, fact in facts.items()}, console.console())
 
 
 def written(value: object) -> str:
-    """A fact for people, whatever it is."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {written(item)}" for key, item in value.items())
     if isinstance(value, list):

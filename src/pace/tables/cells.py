@@ -24,7 +24,7 @@ GROUPS = rf"{SIGN}[1-9]\d{{0,2}}(?:(?:\.|{GAP})\d{{3}})+"
 COMMA = re.compile(rf"(?:{SIGN}\d+|{GROUPS}),\d+")  # 61,5 or 1.234,5
 GROUPED = re.compile(GROUPS)  # 1.234 for 1234
 ENGLISH = re.compile(GROUPS.replace(r"\.", ",") + r"(?:\.\d+)?")  # 1,234.5
-WHOLE = re.compile(rf"{SIGN}\d+")
+GERMAN = re.compile(rf"{COMMA.pattern}|{GROUPS}|{SIGN}\d+")
 LEFT_ALONE = re.compile(r'="(.*)"')
 NUMERAL = r"\d[\d.,]*"
 BOUNDS = (
@@ -68,10 +68,10 @@ class Words(Sequence[str]):
             yield from self._read(span)
 
     def __getitem__(self, index: Any) -> Any:
-        span, place = divmod(range(self._count)[index], self.SPAN)
+        span, offset = divmod(range(self._count)[index], self.SPAN)
         if span != self._span:
             self._span, self._decoded = span, self._read(span)
-        return self._decoded[place]
+        return self._decoded[offset]
 
     def _read(self, span: int) -> list[str]:
         start, end = [*self._starts[span : span + 2], len(self._bytes)][:2]
@@ -127,7 +127,6 @@ def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
 
 
 def stored_numbers(cells: Sequence[str]) -> Array | None:
-    """The numbers of a column that Arrow stores as such."""
     if not isinstance(cells, ArrowCells) or not STORED.fullmatch(str(cells.column.type)):
         return None
     return cells.column.to_numpy()  # type: ignore[no-any-return]
@@ -135,18 +134,17 @@ def stored_numbers(cells: Sequence[str]) -> Array | None:
 
 def parse_cells(cells: Sequence[str], read: Callable[[str], float] = float) -> Array:
     """A column as float32; NaN where the function that reads a cell raises ValueError."""
+
+    def number_or_nan(cell: str) -> float:
+        try:
+            return read(cell.replace(MINUS, "-"))
+        except ValueError:
+            return np.nan
+
     if (values := stored_numbers(cells)) is None:
-        values = np.fromiter(_numbers_or_nan(cells, read), float, len(cells))
+        values = np.fromiter(map(number_or_nan, cells), float, len(cells))
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
-
-
-def _numbers_or_nan(cells: Iterable[str], read: Callable[[str], float]) -> Iterator[float]:
-    for cell in cells:
-        try:
-            yield read(cell.replace(MINUS, "-"))
-        except ValueError:
-            yield np.nan
 
 
 def cells_at(cells: Sequence[str], mask: Array) -> Iterator[str]:
@@ -180,15 +178,27 @@ def is_number(cell: str) -> bool:
 def parse_columns(
     columns: Mapping[str, Sequence[str]], decimal: str | None, delimiter: str, notes: list[str]
 ) -> dict[str, Numbers]:
-    """The columns of a file as numbers, each in the one style that fits all of its cells."""
+    """The columns of a file as numbers, each in the one style that fits all of its cells.
+
+    Where a column alone does not show its style, the others do.
+    """
     values = {name: parse_cells(cells) for name, cells in columns.items()}
-    texts = {name: cells for name, cells in columns.items() if stored_numbers(cells) is None}
     styles = {
         name: decimal or _style(cells_at(cells, np.isnan(values[name])))
-        for name, cells in texts.items()
+        for name, cells in columns.items()
+        if stored_numbers(cells) is None
     }
-    pointed = {name: _has_groups(texts[name]) for name in texts if styles[name] == "plain"}
-    _settle(styles, pointed, delimiter, notes)
+    pointed = {n: _has_groups(columns[n]) for n, style in styles.items() if style == "plain"}
+    grouped = [name for name, groups in pointed.items() if groups]
+    commas = [name for name, style in styles.items() if style in ("comma", "unclear")]
+    if "comma" in styles.values() or (delimiter != "," and commas):
+        notes.append(f"decimal commas: {listed(commas)}")
+        if grouped:
+            why = "points between thousands, as the file has decimal commas elsewhere"
+            notes.append(f"{why}: {listed(grouped)} (--decimal point reads decimals)")
+        styles |= dict.fromkeys([*commas, *grouped], "comma")
+    elif delimiter != "," and False not in pointed.values():
+        styles |= dict.fromkeys(grouped, "unclear")
     for name, style in styles.items():
         if style in READERS:
             values[name] = parse_cells(columns[name], READERS[style])
@@ -201,22 +211,6 @@ def _has_groups(cells: Sequence[str]) -> bool | None:
     if (first := next(pointed, None)) is None:
         return None
     return all(map(GROUPED.fullmatch, chain([first], pointed)))
-
-
-def _settle(
-    styles: dict[str, str], pointed: Mapping[str, bool | None], delimiter: str, notes: list[str]
-) -> None:
-    """How columns write their numbers where only the others show it."""
-    grouped = [name for name, groups in pointed.items() if groups]
-    commas = [name for name, style in styles.items() if style in ("comma", "unclear")]
-    if "comma" in styles.values() or (delimiter != "," and commas):
-        notes.append(f"decimal commas: {listed(commas)}")
-        if grouped:
-            why = "points between thousands, as the file has decimal commas elsewhere"
-            notes.append(f"{why}: {listed(grouped)} (--decimal point reads decimals)")
-        styles |= dict.fromkeys([*commas, *grouped], "comma")
-    elif delimiter != "," and False not in pointed.values():
-        styles |= dict.fromkeys(grouped, "unclear")
 
 
 def _style(cells: Iterable[str]) -> str:
@@ -233,7 +227,7 @@ def _style(cells: Iterable[str]) -> str:
 
 
 def _decimal_comma(cell: str) -> float:
-    if not any(pattern.fullmatch(cell) for pattern in (COMMA, GROUPED, WHOLE)):
+    if not GERMAN.fullmatch(cell):
         raise ValueError(cell)
     return float(re.sub(rf"\.|{GAP}", "", cell).replace(",", "."))
 

@@ -85,8 +85,7 @@ class Described:
     HEAD: ClassVar[str]  # comments at the beginning of the file
     TITLE: ClassVar[str]  # what a message calls it
     REMEDY: ClassVar[str]  # what to do where a file is none
-    DAMAGE: ClassVar[str] = ""  # what to do where something in it is wrong
-    EDITED: ClassVar[bool] = True  # by people, so that no file is replaced
+    DAMAGE: ClassVar[str] = ""  # what to do where a file that people do not edit is wrong
     columns: tuple[Any, ...]
 
     def render(self) -> str:
@@ -134,11 +133,9 @@ class Codebook(Described):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
 
     def as_table(self) -> tuple[list[str], list[list[str]]]:
-        """Heads and rows, for people."""
         rows = []
         for column in self.columns:
             if column.kind == "category":
@@ -163,7 +160,7 @@ def refuse_repeated(kind: str, names: Iterable[str]) -> None:
 def write_columns(path: Path, record: Described) -> None:
     """Write a file for people to read; one that they may have edited is never replaced."""
     content = record.render().encode()
-    if not record.EDITED:
+    if record.DAMAGE:
         atomic.write(path, content)
     elif not atomic.create(path, content):
         raise FileError(f"{path} already exists: choose another name or move it")

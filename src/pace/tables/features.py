@@ -46,8 +46,6 @@ Changes = dict[str, Any]  # what was done -> the indices of its rows
 
 @dataclass(frozen=True)
 class Change:
-    """What was done to some rows of a column."""
-
     column: str
     what: str
     rows: Array
@@ -209,9 +207,9 @@ def told_by_features(x: Tensor, y: Tensor, names: Sequence[str]) -> str | None:
     parts = [x[y == label] for label in common]
     within = torch.stack([(part == part[0]).all(0) for part in parts]).all(0)
     between = torch.stack([part[0] != parts[0][0] for part in parts]).any(0)
-    told = [str(names[feature]) for feature in (within & between).nonzero().flatten().tolist()]
+    telling = [names[feature] for feature in (within & between).nonzero().flatten().tolist()]
     remedy = "leave them out if they are known only with the label"
-    return f"{listed(told)}: the same for all nodes of a class; {remedy}" if told else None
+    return f"{listed(telling)}: the same for all nodes of a class; {remedy}" if telling else None
 
 
 def _check_unit(table: Table, column: Column, values: Array, distance: Array) -> None:

@@ -63,6 +63,8 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Imported:
+    """The dataset, and what was done on the way that the user should know."""
+
     dataset: Dataset
     notes: list[str]
     changes: list[Change] = field(default_factory=list)  # by the codebook, to which rows
@@ -147,8 +149,11 @@ def import_graph(
     owner, clients = read_clients(table, columns.client)
     if columns.split and not split.any():
         table.refuse(None, f"split column {columns.split!r} is empty in every row")
-    if columns.known is not None:
-        ids = _with_known(ids, columns.known)
+    if (known := columns.known) is not None:
+        if not known.names.nodes:
+            raise GraphError(f"{known.name} knows no ids of its nodes: import it again with --id")
+        new = ids.numbers(known.names.nodes) < 0
+        ids = NodeIds([*ids.names, *compress(known.names.nodes, new)])
     ends, weights = read_edges(edges, ids, columns, problems)
     problems.stop()
     unscaled = unscaled_features(x, plan.names) if codebook is None else None
@@ -156,14 +161,14 @@ def import_graph(
     rows, edge_rows = len(table.rows), ends.shape[1]
     del table
     names = Names(plan.classes, plan.names, clients, tuple(ids.names))
-    if columns.known is not None:
-        x, y, ends, weights = _joined(columns.known, names, ids, (x, y, ends, weights))
+    if known is not None:
+        x, y, ends, weights = _joined(known, names, ids, (x, y, ends, weights))
         split = torch.cat([split, split.new_zeros(len(y) - rows)])
     del ids
     masks = {mask: split == number for number, mask in enumerate(MASKS, start=1)}
     graph = Graph.build(x, ends, y, **masks, weights=weights, directed=plan.directed)
     merged = edge_rows - graph.edges.shape[1] // (1 if plan.directed else 2)
-    if columns.known is None and merged > 0:
+    if known is None and merged > 0:
         why = "edges given twice, in both directions or from a node to itself"
         problems.notes.append(f"merged or dropped: {why}, {merged:,}")
     mapping = plain_record(columns.mapping) if columns.mapping else {}
@@ -183,14 +188,6 @@ def _shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
         expected = "expected percents that add up to 100, such as 60/20/20"
         raise SettingError(f"--split is {columns.split}, {expected}")
     return replace(columns, split=None), (train, val, test)
-
-
-def _with_known(ids: NodeIds, known: Dataset) -> NodeIds:
-    """The table's ids, then those of a graph that are not in the table."""
-    if not known.names.nodes:
-        raise GraphError(f"{known.name} knows no ids of its nodes: import it again with --id")
-    new = ids.numbers(known.names.nodes) < 0
-    return NodeIds([*ids.names, *compress(known.names.nodes, new)])
 
 
 def _joined(known: Dataset, names: Names, ids: NodeIds, parts: Parts) -> Parts:
@@ -385,10 +382,9 @@ def _several_classes(labels: Collection[str]) -> str | None:
     """A label that is a list of others: every part of it occurs in another label too."""
     for separator in SEPARATORS:
         parts = {label: {part.strip() for part in label.split(separator)} for label in labels}
-        counts = Counter(part for held in parts.values() for part in held)
-        lists = [held for held in parts.items() if len(held[1]) > 1 and "" not in held[1]]
-        for label, held in sorted(lists):
-            if all(counts[part] > 1 for part in held):
+        counts = Counter(part for words in parts.values() for part in words)
+        for label, words in sorted(parts.items()):
+            if len(words) > 1 and "" not in words and all(counts[part] > 1 for part in words):
                 return label
     return None
 

@@ -4,7 +4,7 @@
 half of 3, `>100` is 100, `60-69` is their middle and `80+` is 80.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,7 +58,6 @@ class Rule:
         return bool(self.unit) or self.limits or (self.factor, self.offset) != (1, 0)
 
     def numerals(self, cells: Iterable[str]) -> Words:
-        """The numbers in all cells, as they are written."""
         return Words(numeral for cell in cells for numeral in self._parts(cell)[0])
 
     def convert(self, cells: Sequence[str], numbers: Array) -> Array:
@@ -78,8 +77,6 @@ class Rule:
 
 @dataclass(frozen=True)
 class ColumnMapping(Described):
-    """All lines of a site's mapping."""
-
     FORMAT = "pace-mapping-1"
     TITLE = "the mapping"
     REMEDY = "`pace codebook propose --mapping` makes one"
@@ -149,18 +146,25 @@ class MappedFile(TableFile):
         rows, raw = self.file.read(list(dict.fromkeys(sources)), problems)
         cells: dict[str, Sequence[str]] = {}
         for rule in rules:
-            made = self._cells(rule, raw, problems)
-            cells |= {name: Words(column) for name, column in made.items()}
+            cells |= self._cells(rule, raw, problems)
         return rows, {name: cells[name] for name in columns}
 
     def _cells(
         self, rule: Rule, raw: Mapping[str, Sequence[str]], problems: Problems
-    ) -> dict[str, list[str]]:
+    ) -> dict[str, Words]:
         """What the cells of a column become before they are read as numbers."""
         values = {word.casefold(): becomes for word, becomes in rule.values.items()}
         cells = [values.get(cell.casefold(), cell) for cell in raw[rule.source]]
         if rule.flags:
-            return dict(_flags(rule, cells))
+            parts = [{p.strip().casefold() for p in cell.split(rule.separator)} for cell in cells]
+            absent = [
+                cell.casefold() in MISSING and cell.casefold() not in NOTHING for cell in cells
+            ]
+            flags = {}
+            for word, name in rule.flags.items():  # an empty cell holds none of the words
+                pairs = zip(parts, absent, strict=True)
+                flags[name] = Words("" if no else str(int(word.casefold() in p)) for p, no in pairs)
+            return flags
         if rule.age_at:
             ends = raw.get(rule.age_at, [rule.age_at] * len(cells))
             if rule.age_at not in raw and not are_dates({rule.age_at}):
@@ -174,18 +178,8 @@ class MappedFile(TableFile):
             if later := int((born > until).sum()):
                 wrong = f"{later:,} days of {rule.source!r} are after {rule.age_at!r}: ages are negative"
                 problems.add(self.name, None, wrong)
-            years = ((until - born) / YEAR).tolist()
-            pairs = zip(years, cells, strict=True)
-            cells = [f"{age:.2f}" if age == age else cell for age, cell in pairs]
+            ages = zip(((until - born) / YEAR).tolist(), cells, strict=True)
+            cells = [f"{age:.2f}" if age == age else cell for age, cell in ages]
         if rule.unit:
             cells = [cell.removesuffix(rule.unit).rstrip() for cell in cells]
-        return {rule.name: cells}
-
-
-def _flags(rule: Rule, cells: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """A column of 0 and 1 for each word that a cell may hold; an empty cell holds none of them."""
-    parts = [{part.strip().casefold() for part in cell.split(rule.separator)} for cell in cells]
-    absent = [cell.casefold() in MISSING and cell.casefold() not in NOTHING for cell in cells]
-    for word, name in rule.flags.items():
-        pairs = zip(parts, absent, strict=True)
-        yield name, ["" if no else str(int(word.casefold() in held)) for held, no in pairs]
+        return {rule.name: Words(cells)}

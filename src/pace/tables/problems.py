@@ -69,7 +69,6 @@ class Problems:
         return lines
 
     def stop(self) -> None:
-        """Refuse the tables if anything was found."""
         if self.count:
             lines = self.lines()
             more = [f"and {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []

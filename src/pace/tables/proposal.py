@@ -103,7 +103,6 @@ class Proposal(Described):
     TITLE = "it"
     REMEDY = "give files that `pace codebook propose` made"
     DAMAGE = "; it is damaged: ask for it again"
-    EDITED = False
     HEAD = """\
 # What this site's table of nodes is like, for agreeing on a codebook. It holds no row of it; read it
 # before you send it. Make the codebook with `pace codebook merge`.
@@ -125,7 +124,6 @@ class Proposal(Described):
         refuse_repeated("column", (column.name for column in self.columns))
 
     def as_table(self) -> tuple[list[str], list[list[str]]]:
-        """Heads and rows, for people."""
         rows = []
         for column in self.columns:
             holds = listed(column.words)
@@ -273,20 +271,22 @@ def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codeb
         for summary in proposal.columns:
             columns.setdefault(summary.name, {})[site] = summary
     notes, warnings, merged, wrong = list[str](), list[str](), [], []
-    for name, held in columns.items():
-        kinds = {column.kind for column in held.values()}
-        if lacking := [site for site in sites if site not in held]:
+    for name, summaries in columns.items():
+        kinds = {column.kind for column in summaries.values()}
+        if lacking := [site for site in sites if site not in summaries]:
             notes.append(f"{name!r} is left out: not at {', '.join(lacking)}")
         elif "text" in kinds:
-            where = [site for site, column in held.items() if column.kind == "text"]
+            where = [site for site, column in summaries.items() if column.kind == "text"]
             notes.append(f"{name!r} is left out: empty, or too many words, at {', '.join(where)}")
         elif len(kinds) > 1 and kinds != {"flag", "number"}:
-            listing = ", ".join(f"{column.kind} at {site}" for site, column in held.items())
+            listing = ", ".join(f"{column.kind} at {site}" for site, column in summaries.items())
             wrong.append(f"{name!r} is {listing}: propose it with --category {name}, or clean it")
-        elif kinds == {"category"} and (alien := _alone({s: c.words for s, c in held.items()})):
+        elif kinds == {"category"} and (
+            alien := _alone({s: c.words for s, c in summaries.items()})
+        ):
             wrong.append(f"category {name!r} has no word in common: {alien}")
         else:
-            merged.append(_merge_column(name, held, notes, warnings))
+            merged.append(_merge_column(name, summaries, notes, warnings))
     if not classes and (alien := _alone({s: p.classes for s, p in sites.items()})):
         wrong.append(f"the label has no class in common: {alien}")
     if wrong:
@@ -351,30 +351,31 @@ def _merge_classes(
 
 
 def _merge_column(
-    name: str, held: Mapping[str, Summary], notes: list[str], warnings: list[str]
+    name: str, summaries: Mapping[str, Summary], notes: list[str], warnings: list[str]
 ) -> Column:
     """One column of all sites' summaries of it: numbers with the mean and deviation of all rows."""
-    kinds = {column.kind for column in held.values()}
-    missing = any(column.missing for column in held.values())
+    kinds = {column.kind for column in summaries.values()}
+    missing = any(column.missing for column in summaries.values())
     if kinds == {"category"}:
-        words = {word for column in held.values() for word in column.words}
+        words = {word for column in summaries.values() for word in column.words}
         notes += alike_notes(repr(name), words, "categories")
         values = tuple(in_order(words)) or ("other",)
         return Column(name, "category", values, other=True, indicator=missing)
     if kinds == {"flag"}:
         return Column(name, "flag", fill=0.0, indicator=missing)
-    spreads = {site: column.spread for site, column in held.items() if column.spread is not None}
+    spreads = {
+        site: column.spread for site, column in summaries.items() if column.spread is not None
+    }
     for site, spread in spreads.items() if "date" not in kinds else ():
         others = [other for where, other in spreads.items() if where != site]
         if others and spread.is_apart(others):
             rest = f"{fmean(other.mean for other in others):.4g} elsewhere: another unit?"
             warnings.append(f"{name!r} is about {spread.mean:g} at {site} and {rest}")
     centre, scale = 0.0, 1.0
-    if total := sum(held[site].rows for site in spreads):
-        mean = sum(held[site].rows * spread.mean for site, spread in spreads.items()) / total
-        squares = sum(
-            held[site].rows * (s.sd**2 + (s.mean - mean) ** 2) for site, s in spreads.items()
-        )
+    rows = {site: summaries[site].rows for site in spreads}
+    if total := sum(rows.values()):
+        mean = sum(rows[site] * s.mean for site, s in spreads.items()) / total
+        squares = sum(rows[site] * (s.sd**2 + (s.mean - mean) ** 2) for site, s in spreads.items())
         centre, scale = significant(mean), significant(math.sqrt(squares / total)) or 1.0
     kind: Kind = "date" if "date" in kinds else "number"
     return Column(name, kind, centre=centre, scale=scale, fill=centre, indicator=missing)

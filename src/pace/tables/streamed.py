@@ -107,8 +107,10 @@ class StreamedTables:
             known = ends.amin(0) >= 0
             if not known.all() and self.plan.columns.strangers == "refuse":
                 row = int((~known).nonzero()[0])
-                found = [block.column(end)[row].as_py() for end in self.ends]
-                wrong = f"the edge {found[0]!r} to {found[1]!r} leads to a node that is not in the table"
+                source, target = (block.column(end)[row].as_py() for end in self.ends)
+                wrong = (
+                    f"the edge {source!r} to {target!r} leads to a node that is not in the table"
+                )
                 raise GraphError(f"{self.edges.name}: {wrong} (--strangers drop leaves it out)")
             dropped += int((~known).sum())
             weights = None
@@ -126,10 +128,10 @@ class StreamedTables:
     def _numbered(self, column: Any) -> Tensor:
         """The number of each named node, -1 where there is none."""
         names = _names(column)
-        found = self.lookup(_keys(names, self.words))
+        numbers = self.lookup(_keys(names, self.words))
         if names.null_count:
-            found[np.asarray(names.is_null())] = -1
-        return torch.from_numpy(found).long()
+            numbers[np.asarray(names.is_null())] = -1
+        return torch.from_numpy(numbers).long()
 
     def write(self, out: Path, memory: int) -> dict[str, Any]:
         """The folder, with so many bytes of memory; its sizes and what the user should know."""
@@ -150,12 +152,12 @@ class StreamedTables:
             weighted=plan.columns.weight is not None,
             memory=memory,
         )
-        told = [plain_record(about), plain_record(plan.columns), self.ends]
-        told += [(path.resolve(), path.stat().st_mtime_ns) for path in (self.nodes, self.edges)]
+        inputs = [plain_record(about), plain_record(plan.columns), self.ends]
+        inputs += [(path.resolve(), path.stat().st_mtime_ns) for path in (self.nodes, self.edges)]
         about = folder.write_folder(
             out,
             about,
-            hashlib.sha256(repr(told).encode()).hexdigest(),
+            hashlib.sha256(repr(inputs).encode()).hexdigest(),
             self.node_blocks,
             self.edge_blocks,
             finish=lambda staged: arrow().parquet.write_table(ids, staged / "ids.parquet"),
@@ -173,8 +175,8 @@ class StreamedTables:
 
 def _names(column: Any) -> Any:
     """Ids as they are compared: whole numbers as such, everything else as text."""
-    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    return array.cast("int64" if arrow().types.is_integer(array.type) else "string")
+    integers = arrow().types.is_integer(column.type)
+    return column.combine_chunks().cast("int64" if integers else "string")
 
 
 def _keys(names: Any, words: bool) -> Any:

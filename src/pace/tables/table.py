@@ -60,8 +60,7 @@ class TableFile(ABC):
         self.conversions: dict[str, Rule] = {}  # of columns that a mapping makes numbers of
 
     @abstractmethod
-    def read(self, columns: Sequence[str], problems: Problems) -> Read:
-        """The row numbers, and columns as text."""
+    def read(self, columns: Sequence[str], problems: Problems) -> Read: ...
 
 
 class CsvFile(TableFile):
@@ -109,7 +108,8 @@ class CsvFile(TableFile):
         with self._open() as lines:
             for _ in range(self.skipped):
                 lines.readline()
-            reader = csv.reader(map(_composed, lines), delimiter=self.delimiter, strict=True)
+            plain = (s if s.isascii() else normalize("NFC", s).translate(INVISIBLE) for s in lines)
+            reader = csv.reader(plain, delimiter=self.delimiter, strict=True)
             try:
                 yield 1 + self.skipped, [*map(one_line, next(reader))]
                 for cells in reader:
@@ -136,10 +136,6 @@ class CsvFile(TableFile):
 
     def _open(self) -> TextIOWrapper:
         return TextIOWrapper(open_regular(self.path), newline="", encoding=self.encoding)
-
-
-def _composed(line: str) -> str:
-    return line if line.isascii() else normalize("NFC", line).translate(INVISIBLE)
 
 
 def _encoding(path: Path) -> str:
