@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pace.errors import GraphError, ProblemsError, SettingError
+from pace.tables.dates import parse_dates
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.proposal import Proposal, merge_proposals, propose_columns
-from pace.tables.words import parse_dates
 
 ROWS = 40
 EDGES = "source,target\n" + "".join(f"n{node},n{node + 1}\n" for node in range(ROWS - 1))

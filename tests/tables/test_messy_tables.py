@@ -11,9 +11,9 @@ from pace.datasets import divide, file
 from pace.errors import FileError, GraphError, SettingError
 from pace.graph import UNKNOWN
 from pace.tables.codebook import Codebook, read_columns
+from pace.tables.dates import parse_dates, show_day
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.proposal import propose_columns
-from pace.tables.words import parse_dates, show_day
 
 EDGES = "source,target\na,b\nb,c\n"
 

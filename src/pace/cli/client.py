@@ -274,7 +274,7 @@ def adopt(
     if nodes or edges:
         model = pace.files.read_model(out)
         site, imported = read_site(model, None, nodes, edges, known=graph, mapping=None)
-        record = write_answers(model, [site], predictions)
+        record = write_answers(model, [site], predictions, replaces=False)
     console.answer(
         {**plain_record(outcome), "model": str(out), "changes": changes, **record},
         lambda: show_outcome(outcome, job, changes),
@@ -400,11 +400,7 @@ def predict(
 
 
 def write_answers(
-    model: pace.files.SiteModel,
-    sites: Iterable[pace.files.Site],
-    out: Path,
-    *,
-    replaces: bool = False,
+    model: pace.files.SiteModel, sites: Iterable[pace.files.Site], out: Path, *, replaces: bool
 ) -> dict[str, Any]:
     """Write the predictions of all nodes, and count them."""
     counts, differ = Counter[str](), Counter[bool]()

@@ -54,9 +54,7 @@ class Group(TyperGroup):
 
     def overview(self) -> Sections:
         """The name and the sentence of each command, by title."""
-        return {
-            "Commands": [(name, parts(each.help)[0][0]) for name, each in self.commands.items()]
-        }
+        return {"Commands": [(name, parts(c.help)[0][0]) for name, c in self.commands.items()]}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:

@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, optional, records
+from pace.tables.dates import show_day
 from pace.tables.problems import MOST_COLUMNS, check_choice, listed
-from pace.tables.words import MISSING, show_day
+from pace.tables.words import MISSING
 
 LARGEST_FILE = 16 * 2**20  # bytes
 OTHER, ABSENT = "other", "missing"
@@ -125,9 +126,9 @@ class Codebook(Described):
                 raise SettingError(f"column {column.name!r} {problem}")
             if column.name in special:
                 raise SettingError(f"column {column.name!r} is the {special[column.name]} too")
-        refuse_repeated("column", (column.name for column in self.columns))
-        refuse_repeated("feature", self.features)
-        refuse_repeated("class", self.classes)
+        refuse_doubles("column", (column.name for column in self.columns))
+        refuse_doubles("feature", self.features)
+        refuse_doubles("class", self.classes)
         if not self.classes or "" in self.classes:
             raise SettingError("the codebook names no classes, or one without a name: list all")
 
@@ -152,7 +153,7 @@ class Codebook(Described):
         return ["Column", "Kind", "Features", "Becomes", "If missing"], rows
 
 
-def refuse_repeated(kind: str, names: Iterable[str]) -> None:
+def refuse_doubles(kind: str, names: Iterable[str]) -> None:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise SettingError(f"there is the {kind} {twice[0]!r} twice: rename one")
 

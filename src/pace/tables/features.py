@@ -15,20 +15,10 @@ from pace.graph import UNKNOWN
 from pace.io import many
 from pace.tables.cells import Array, cells_at, is_number, parse_cells
 from pace.tables.codebook import ABSENT, OTHER, Column, Kind
+from pace.tables.dates import are_dates, parse_dates, show_day, unclear_days
 from pace.tables.problems import listed
 from pace.tables.table import Table
-from pace.tables.words import (
-    FEW,
-    MISSING,
-    alike_notes,
-    are_dates,
-    like_numbers,
-    missing_among,
-    not_words,
-    parse_dates,
-    show_day,
-    unclear_days,
-)
+from pace.tables.words import FEW, MISSING, alike_notes, like_numbers, missing_among, not_words
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 FEW_WORDS = 10  # so many may be one a row, in a small table
@@ -55,7 +45,7 @@ class Change:
         return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
 
 
-def column_kind(table: Table, name: str, absent: Collection[str]) -> Kind | None:
+def kind_of(table: Table, name: str, absent: Collection[str]) -> Kind | None:
     """Date, number or category, by a column's cells; None if they are unreadable, which is refused."""
     numbers, cells = table.numbers[name], table.text[name]
     unread = np.isnan(numbers.values)
@@ -82,8 +72,8 @@ def infer_columns(table: Table) -> list[Column]:
     """Columns without a codebook: numbers stay as they are, dates become days, words one-hot."""
     columns, notes = list[Column](), table.problems.notes
     for name, numbers in table.numbers.items():
-        kind, words = column_kind(table, name, MISSING), list[str]()
-        if kind == "number" and (remark := stands_for_missing(numbers.values)) is not None:
+        kind, words = kind_of(table, name, MISSING), list[str]()
+        if kind == "number" and (remark := missing_nines(numbers.values)) is not None:
             table.problems.warnings.append(f"column {name!r} {remark}: then {FILL}")
         elif kind == "date":
             notes.append(f"column {name!r} became days since 2000-01-01")
@@ -117,13 +107,10 @@ def are_categories(counts: Counter[str], least: int = 1, *, forced: bool = False
 
 
 def encode_columns(
-    table: Table,
-    columns: Sequence[Column],
-    missing: Collection[str],
-    changes: list[Change] | None = None,
+    table: Table, columns: Sequence[Column], missing: Collection[str], changes: list[Change] | None
 ) -> Tensor:
     """The features of all columns, (rows, features); `changes` gets what was done to which rows."""
-    x, at = np.empty((len(table.rows), sum(len(each.features) for each in columns)), np.float32), 0
+    x, at = np.empty((len(table.rows), sum(len(c.features) for c in columns)), np.float32), 0
     rows = np.asarray(table.rows, np.int32)
     words = {word.lower() for word in missing}
     for column in columns:
@@ -187,7 +174,7 @@ def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: 
     return np.column_stack([block, missing]).astype(np.float32) if column.indicator else block
 
 
-def stands_for_missing(values: Array) -> str | None:
+def missing_nines(values: Array) -> str | None:
     """A remark on nines, such as 999 or -99, that are in several rows and far from all other numbers."""
     unique, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     for end, others in ((-1, unique[:-1]), (0, unique[1:])) if len(unique) > FEW else ():
@@ -198,7 +185,7 @@ def stands_for_missing(values: Array) -> str | None:
     return None
 
 
-def told_by_features(x: Tensor, y: Tensor, names: Sequence[str]) -> str | None:
+def leakage(x: Tensor, y: Tensor, names: Sequence[str]) -> str | None:
     """A sentence about features that are constant within each larger class, and not over all."""
     classes, counts = y[y != UNKNOWN].unique(return_counts=True)
     common = classes[counts >= FEW_ROWS].tolist()

@@ -18,17 +18,12 @@ from pace.graph import MASKS, UNKNOWN, Graph
 from pace.io import many, plain_record
 from pace.tables.cells import Array, Words, is_number
 from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook, Column
-from pace.tables.features import (
-    Change,
-    encode_columns,
-    infer_columns,
-    told_by_features,
-    unscaled_features,
-)
+from pace.tables.dates import are_dates
+from pace.tables.features import Change, encode_columns, infer_columns, leakage, unscaled_features
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
-from pace.tables.words import MISSING, alike_notes, are_dates, in_order, missing_among, whole_number
+from pace.tables.words import MISSING, alike_notes, in_order, integer, missing_among
 
 SPECIAL = ("label", "id", "client", "split")  # kinds of columns that are no features
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
@@ -157,7 +152,7 @@ def import_graph(
     ends, weights = read_edges(edges, ids, columns, problems)
     problems.stop()
     unscaled = unscaled_features(x, plan.names) if codebook is None else None
-    problems.warnings += filter(None, (unscaled, told_by_features(x, y, plan.names)))
+    problems.warnings += filter(None, (unscaled, leakage(x, y, plan.names)))
     rows, edge_rows = len(table.rows), ends.shape[1]
     del table
     names = Names(plan.classes, plan.names, clients, tuple(ids.names))
@@ -335,11 +330,7 @@ def read_labels(
 
 
 def _labels(
-    table: Table,
-    column: str,
-    counts: Mapping[str, int],
-    classes: Sequence[str],
-    missing: Sequence[str],
+    table: Table, column: str, counts: Counter[str], classes: Sequence[str], missing: Sequence[str]
 ) -> dict[str, str]:
     """What each cell means: its class, whole numbers in one spelling, or '' where it is unknown."""
     absent = {word.lower() for word in missing_among(counts, missing)} - {""}
@@ -349,7 +340,7 @@ def _labels(
         read = f"{', '.join(map(repr, unknown))} read as unknown, in {rows} (else: --classes)"
         table.problems.notes.append(f"label {column!r}: {read}")
     words = [cell for cell in counts if cell and cell not in unknown]
-    whole = {cell: whole_number(cell) for cell in words}
+    whole = {cell: integer(cell) for cell in words}
     if None not in whole.values():  # an unknown class is often written -1
         plain = {cell: str(value) for cell, value in whole.items() if value != UNKNOWN}
         return {cell: plain.get(cell, "") for cell in counts}

@@ -13,10 +13,11 @@ import numpy as np
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import optional, record_key, records
 from pace.tables.cells import Array, Words, bound_parts
-from pace.tables.codebook import Described, refuse_repeated
+from pace.tables.codebook import Described, refuse_doubles
+from pace.tables.dates import are_dates, parse_dates, unclear_days
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Read, TableFile, open_table
-from pace.tables.words import MISSING, are_dates, parse_dates, unclear_days
+from pace.tables.words import MISSING
 
 YEAR = 365.25  # days
 NOTHING = ("", "-", "–", "none")  # in a cell that may hold several words
@@ -96,7 +97,7 @@ class ColumnMapping(Described):
     columns: tuple[Rule, ...]
 
     def __post_init__(self) -> None:
-        refuse_repeated("column", (name for rule in self.columns for name in rule.columns))
+        refuse_doubles("column", (name for rule in self.columns for name in rule.columns))
 
     def called(self, name: str) -> str:
         """The agreed name of a column that is called so here."""
@@ -135,9 +136,8 @@ class MappedFile(TableFile):
         self.file, self.rules = file, mapping.columns
         self.delimiter, self.notes = file.delimiter, file.notes
         self.columns = [name for rule in self.rules for name in rule.columns]
-        self.conversions = {
-            name: rule for rule in self.rules if rule.converts for name in rule.columns
-        }
+        converting = [rule for rule in self.rules if rule.converts]
+        self.conversions = {name: rule for rule in converting for name in rule.columns}
 
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
         rules = [rule for rule in self.rules if {*columns} & {*rule.columns}]
@@ -157,9 +157,8 @@ class MappedFile(TableFile):
         cells = [values.get(cell.casefold(), cell) for cell in raw[rule.source]]
         if rule.flags:
             parts = [{p.strip().casefold() for p in cell.split(rule.separator)} for cell in cells]
-            absent = [
-                cell.casefold() in MISSING and cell.casefold() not in NOTHING for cell in cells
-            ]
+            unknown = {*MISSING} - {*NOTHING}
+            absent = [cell.casefold() in unknown for cell in cells]
             flags = {}
             for word, name in rule.flags.items():  # an empty cell holds none of the words
                 pairs = zip(parts, absent, strict=True)

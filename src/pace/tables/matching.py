@@ -14,12 +14,13 @@ from itertools import product
 from pace.errors import GraphError
 from pace.tables.cells import Words, bound_parts, is_number
 from pace.tables.codebook import Codebook
+from pace.tables.dates import are_dates
 from pace.tables.features import CATEGORIES
 from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
 from pace.tables.table import TableFile, read_table
-from pace.tables.words import MISSING, are_dates, fold, unit_of
+from pace.tables.words import MISSING, fold, unit_of
 
 MOST_PAIRS = 250_000  # of columns that are compared: half a minute
 ENOUGH = 1.5  # of likeness, for a name to be proposed
@@ -77,15 +78,9 @@ def propose_mapping(
     ids = possible_ids({name: cells[name] for name in names if name != label})
     id_column = id_column or (ids[0] if len(ids) == 1 else None)
     special = (label, id_column)
-    present = {
-        name: Words(cell for cell in cells[name] if cell.casefold() not in MISSING)
-        for name in names
-    }
+    present = {n: Words(c for c in cells[n] if c.casefold() not in MISSING) for n in names}
     doubts: dict[str, list[str]] = {name: [] for name in names}
-    rules = {
-        name: Rule(name, name) if name in special else _rule(name, present, doubts[name])
-        for name in names
-    }
+    rules = {n: Rule(n, n) if n in special else _rule(n, present, doubts[n]) for n in names}
     if others:
         classes = tuple(dict.fromkeys(word for other in others for word in other.classes))
         values = _recoded(dict.fromkeys(present[label]), classes, doubts[label], asked=True)
@@ -106,9 +101,8 @@ def propose_mapping(
                 rules[name] = _agreed_flags(rule, flags, doubts[name])
             elif name in own and rule.name not in theirs:
                 doubts[name].append("no other site has such a column: rename it, or it is left out")
-    return ColumnMapping(
-        tuple(replace(rule, look="; ".join(doubts[name])) for name, rule in rules.items())
-    )
+    looks = {name: "; ".join(sentences) for name, sentences in doubts.items()}
+    return ColumnMapping(tuple(replace(rule, look=looks[name]) for name, rule in rules.items()))
 
 
 def _described(other: Proposal | Codebook) -> Iterable[Summary]:

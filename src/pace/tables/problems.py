@@ -25,43 +25,35 @@ class Problems:
     notes: list[str] = field(default_factory=list)  # what was done on the way
     warnings: list[str] = field(default_factory=list)  # what will mislead, if it is left so
 
-    def add(
-        self,
-        file: str,
-        row: int | None,
-        text: str,
-        *,
-        kind: str = "",
-        cell: str = "",
-        breaks: bool = False,
-    ) -> None:
+    def add(self, file: str, row: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
         """A problem of a row, or of the whole file; many of one `kind` become one line with examples."""
-        if row is not None:
-            broken = self.broken.setdefault(file, bytearray())
-            if row < len(broken) and broken[row]:
-                return
-            if breaks:
-                broken.extend(bytes(max(0, row + 1 - len(broken))))
-                broken[row] = True
+        broken = self.broken.get(file, b"")
+        if row is not None and row < len(broken) and broken[row]:
+            return
         key = (file, kind or text)
         self.count += 1
         self.counts[key] += 1
         if self.counts[key] <= APART:
             self.first.setdefault(key, []).append((row or 0, self.count, text, cell))
 
+    def add_broken(self, file: str, row: int, text: str) -> None:
+        """A row of which nothing else needs to be said."""
+        self.add(file, row, text)
+        broken = self.broken.setdefault(file, bytearray())
+        broken.extend(bytes(max(0, row + 1 - len(broken))))
+        broken[row] = True
+
     def lines(self) -> list[str]:
         """File by file, row by row; repeated problems at the end of their file."""
         lines = []
         for name in dict.fromkeys(file for file, _ in self.first):
             apart, repeated = list[Problem](), list[str]()
-            for (file, kind), examples in self.first.items():
+            for (file, kind), first in self.first.items():
                 count = self.counts[file, kind]
                 if file == name and count <= APART:
-                    apart += examples
+                    apart += first
                 elif file == name:
-                    rows = [
-                        f"row {row}" + f" ({cell!r})" * bool(cell) for row, _, _, cell in examples
-                    ]
+                    rows = [f"row {row}" + f" ({cell!r})" * bool(cell) for row, _, _, cell in first]
                     repeated.append(f"{file}: {kind}, in {count:,} rows: {', '.join(rows)}, …")
             for row, _, text, _ in sorted(apart):
                 lines.append(f"{name} row {row}: {text}" if row else f"{name}: {text}")

@@ -19,36 +19,14 @@ import numpy as np
 from pace.errors import GraphError, ProblemsError, SettingError
 from pace.io import many, optional
 from pace.tables.cells import bound_parts, is_number
-from pace.tables.codebook import (
-    BOTH,
-    DIRECTIONS,
-    Codebook,
-    Column,
-    Described,
-    Kind,
-    refuse_repeated,
-)
-from pace.tables.features import (
-    LIKE_NUMBERS,
-    are_categories,
-    column_kind,
-    column_values,
-    stands_for_missing,
-)
+from pace.tables.codebook import BOTH, DIRECTIONS, Codebook, Column, Described, Kind, refuse_doubles
+from pace.tables.dates import are_dates, show_day
+from pace.tables.features import LIKE_NUMBERS, are_categories, column_values, kind_of, missing_nines
 from pace.tables.importing import read_labels
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table
-from pace.tables.words import (
-    MISSING,
-    alike_notes,
-    are_dates,
-    in_order,
-    like_numbers,
-    missing_among,
-    show_day,
-    whole_number,
-)
+from pace.tables.words import MISSING, alike_notes, in_order, integer, like_numbers, missing_among
 
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
 DIGITS = 6  # of means and standard deviations
@@ -121,7 +99,7 @@ class Proposal(Described):
         if not 0 <= self.rows < 2**53 or len(self.columns) > MOST_COLUMNS:
             size = f"{self.rows} rows and {len(self.columns)} columns"
             raise SettingError(f"it has {size}, expected at most 2^53 and {MOST_COLUMNS:,}")
-        refuse_repeated("column", (column.name for column in self.columns))
+        refuse_doubles("column", (column.name for column in self.columns))
 
     def as_table(self) -> tuple[list[str], list[list[str]]]:
         rows = []
@@ -209,7 +187,7 @@ def describe_column(
     table: Table, name: str, absent: Collection[str], *, least: int, forced: bool = False
 ) -> Summary:
     """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
-    kind, rows = "category" if forced else column_kind(table, name, absent), len(table.rows)
+    kind, rows = "category" if forced else kind_of(table, name, absent), len(table.rows)
     if kind == "date" or kind == "number":
         values, missing, wrong, expected = column_values(table, name, kind, absent)
         for index in np.flatnonzero(wrong).tolist():
@@ -221,7 +199,7 @@ def describe_column(
                 hint = f"holds words among its numbers: {remedy}"
             table.refuse_cell(index, name, expected, hint)
         values = values[~missing & ~wrong]
-        if kind == "number" and (remark := stands_for_missing(values)) is not None:
+        if kind == "number" and (remark := missing_nines(values)) is not None:
             table.problems.warnings.append(f"column {name!r} {remark}: then say --missing")
         if kind == "number" and np.isin(values, (0, 1)).all():
             return Summary(name, "flag", len(values), rows - len(values))
@@ -271,22 +249,20 @@ def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codeb
         for summary in proposal.columns:
             columns.setdefault(summary.name, {})[site] = summary
     notes, warnings, merged, wrong = list[str](), list[str](), [], []
-    for name, summaries in columns.items():
-        kinds = {column.kind for column in summaries.values()}
-        if lacking := [site for site in sites if site not in summaries]:
+    for name, own in columns.items():
+        kinds = {column.kind for column in own.values()}
+        if lacking := [site for site in sites if site not in own]:
             notes.append(f"{name!r} is left out: not at {', '.join(lacking)}")
         elif "text" in kinds:
-            where = [site for site, column in summaries.items() if column.kind == "text"]
+            where = [site for site, column in own.items() if column.kind == "text"]
             notes.append(f"{name!r} is left out: empty, or too many words, at {', '.join(where)}")
         elif len(kinds) > 1 and kinds != {"flag", "number"}:
-            listing = ", ".join(f"{column.kind} at {site}" for site, column in summaries.items())
+            listing = ", ".join(f"{column.kind} at {site}" for site, column in own.items())
             wrong.append(f"{name!r} is {listing}: propose it with --category {name}, or clean it")
-        elif kinds == {"category"} and (
-            alien := _alone({s: c.words for s, c in summaries.items()})
-        ):
+        elif kinds == {"category"} and (alien := _alone({s: c.words for s, c in own.items()})):
             wrong.append(f"category {name!r} has no word in common: {alien}")
         else:
-            merged.append(_merge_column(name, summaries, notes, warnings))
+            merged.append(_merge_column(name, own, notes, warnings))
     if not classes and (alien := _alone({s: p.classes for s, p in sites.items()})):
         wrong.append(f"the label has no class in common: {alien}")
     if wrong:
@@ -342,7 +318,7 @@ def _merge_classes(
         if len(where) < len(sites):
             notes.append(f"class {name!r} occurs at {', '.join(where) or 'no site'} only")
     notes += alike_notes("the label", names, "classes")
-    for one, two in combinations(sites, 2) if None not in map(whole_number, names) else ():
+    for one, two in combinations(sites, 2) if None not in map(integer, names) else ():
         if own[one] - own[two] and own[two] - own[one]:
             first, second = (listed(in_order(own[site])) for site in (one, two))
             both = f"{first} at {one} and {second} at {two}"
@@ -351,28 +327,26 @@ def _merge_classes(
 
 
 def _merge_column(
-    name: str, summaries: Mapping[str, Summary], notes: list[str], warnings: list[str]
+    name: str, own: Mapping[str, Summary], notes: list[str], warnings: list[str]
 ) -> Column:
     """One column of all sites' summaries of it: numbers with the mean and deviation of all rows."""
-    kinds = {column.kind for column in summaries.values()}
-    missing = any(column.missing for column in summaries.values())
+    kinds = {column.kind for column in own.values()}
+    missing = any(column.missing for column in own.values())
     if kinds == {"category"}:
-        words = {word for column in summaries.values() for word in column.words}
+        words = {word for column in own.values() for word in column.words}
         notes += alike_notes(repr(name), words, "categories")
         values = tuple(in_order(words)) or ("other",)
         return Column(name, "category", values, other=True, indicator=missing)
     if kinds == {"flag"}:
         return Column(name, "flag", fill=0.0, indicator=missing)
-    spreads = {
-        site: column.spread for site, column in summaries.items() if column.spread is not None
-    }
+    spreads = {site: column.spread for site, column in own.items() if column.spread is not None}
     for site, spread in spreads.items() if "date" not in kinds else ():
         others = [other for where, other in spreads.items() if where != site]
         if others and spread.is_apart(others):
             rest = f"{fmean(other.mean for other in others):.4g} elsewhere: another unit?"
             warnings.append(f"{name!r} is about {spread.mean:g} at {site} and {rest}")
     centre, scale = 0.0, 1.0
-    rows = {site: summaries[site].rows for site in spreads}
+    rows = {site: own[site].rows for site in spreads}
     if total := sum(rows.values()):
         mean = sum(rows[site] * s.mean for site, s in spreads.items()) / total
         squares = sum(rows[site] * (s.sd**2 + (s.mean - mean) ** 2) for site, s in spreads.items())

@@ -107,10 +107,8 @@ class StreamedTables:
             known = ends.amin(0) >= 0
             if not known.all() and self.plan.columns.strangers == "refuse":
                 row = int((~known).nonzero()[0])
-                source, target = (block.column(end)[row].as_py() for end in self.ends)
-                wrong = (
-                    f"the edge {source!r} to {target!r} leads to a node that is not in the table"
-                )
+                start, stop = (block.column(end)[row].as_py() for end in self.ends)
+                wrong = f"the edge {start!r} to {stop!r} leads to a node that is not in the table"
                 raise GraphError(f"{self.edges.name}: {wrong} (--strangers drop leaves it out)")
             dropped += int((~known).sum())
             weights = None

@@ -96,7 +96,7 @@ class CsvFile(TableFile):
         for row, cells in records:
             if len(cells) != width:
                 wrong = f"has {len(cells)} cells, the header has {width} columns"
-                problems.add(self.name, row, wrong, breaks=True)
+                problems.add_broken(self.name, row, wrong)
                 lacking += max(0, width - len(cells))
                 if lacking > MOST_LACKING:  # each would be filled in
                     problems.add(self.name, None, f"too many cells are lacking up to row {row}")
