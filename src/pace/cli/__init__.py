@@ -62,10 +62,10 @@ def main() -> None:
     # Imports make 270,000 objects that stay; to look for cycles among them is a tenth of a start.
     gc.set_threshold(500_000)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller, `>&-`
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller, `>&-`
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+        elif isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")  # a terminal without α shows ? and goes on
     try:
         code = app(prog_name="pace", standalone_mode=False, color=coloured(sys.stdout)) or 0

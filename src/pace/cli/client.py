@@ -90,8 +90,7 @@ def fit(
         given.foretell(pace.forecast.forecast_fit(graph, job.federation))
     site = site_of(graph, rows, job)
     warnings = [] if rows else site_warnings(site, job)
-    again = keep.exists()
-    report = fit_and_ask(
+    fit_and_ask(
         job,
         site,
         (graph, keep, upload),
@@ -104,15 +103,6 @@ def fit(
         editions=editions,
         policy=limits,
     )
-    console.answer(
-        {**plain_record(report), "again": again, "warnings": warnings},
-        "The same upload as before." if again else f"Trained in {report.seconds:.1f} s.",
-        f"Written: {keep} (keep it here)",
-        f"Written: {upload} (send it to the server)",
-        *(f"Written: {p} (for your records)" for p in pace.files.egress_files(keep, report.name)),
-        f"SHA-256 of the upload: {report.sha256[:32]} …",
-        as_json=as_json,
-    )
 
 
 def fit_and_ask(
@@ -124,9 +114,10 @@ def fit_and_ask(
     yes: bool,
     as_json: bool,
     **settings: Any,
-) -> pace.files.Egress:
-    """Train, show what will leave, and write it if the policy or a person agrees; else the end."""
+) -> None:
+    """Train, show what will leave, and write it if the policy or a person agrees."""
     (graph, keep, upload), to = paths, console.console(stderr=as_json)
+    again, epochs = keep.exists(), job.federation.recipe.epochs
 
     def tell(report: pace.files.Egress) -> None:
         waiting.close()
@@ -149,15 +140,21 @@ def fit_and_ask(
             tell=tell,
             confirm=lambda: yes or typer.confirm(shown(f"Write {upload}?"), err=as_json),
             by="a person, by --yes" if yes else "a person, when asked",
-            progress=waiting.enter_context(
-                console.progress(job.federation.recipe.epochs, "Training")
-            ),
+            progress=waiting.enter_context(console.progress(epochs, "Training")),
             **settings,
         )
     if report is None:
         console.say("Nothing was written for sending.", err=True)
         raise typer.Exit(1)
-    return report
+    console.answer(
+        {**plain_record(report), "again": again, "warnings": warnings},
+        "The same upload as before." if again else f"Trained in {report.seconds:.1f} s.",
+        f"Written: {keep} (keep it here)",
+        f"Written: {upload} (send it to the server)",
+        *(f"Written: {p} (for your records)" for p in pace.files.egress_files(keep, report.name)),
+        f"SHA-256 of the upload: {report.sha256[:32]} …",
+        as_json=as_json,
+    )
 
 
 def job_in(job_file: Path, edition: Path | None) -> pace.jobs.Job:

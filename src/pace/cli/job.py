@@ -139,9 +139,8 @@ def new_keys(
     private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
     key = pace.jobs.signatures.new_keys(private, public)
     fingerprint = pace.jobs.signatures.fingerprint(key).hex()
-    files = {"private": private, "public": public}
     console.answer(
-        {**files, "key": key, "fingerprint": fingerprint},
+        {"private": private, "public": public, "key": key, "fingerprint": fingerprint},
         f"Written: {private} (keep it here, it is your signature)",
         f"Written: {public} (send it to the maker of the job)",
         f"Fingerprint: {fingerprint}",

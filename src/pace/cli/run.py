@@ -18,7 +18,6 @@ from pace.io import terminal as console
 from pace.registry import METHODS, MODELS, TRACKERS
 
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
-ALWAYS = "local,pace,alone"  # what --against holds a method to
 
 
 def run(
@@ -64,8 +63,8 @@ def run(
     if against:
         setting = {"partition": partition, "clients": clients if partition else None}
         setting |= {"datasets": dataset, "epochs": epochs, "device": device}
-        told = {"out": out or Path("results"), "as_json": as_json}
-        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **told)
+        output = {"out": out or Path("results"), "as_json": as_json}
+        run_against(against, methods=f"local,pace,alone,{methods}", **setting, **output)
         return
     if out and not replace and (out / pace.reports.NAME).exists():
         raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
@@ -105,15 +104,14 @@ def run(
             numbers=numbers or "",
             sealed=sealed,
         )
-    written = [*write_run(result, out), *(log(result) for log in trackers)]
+    written = write_run(result, out) if out else []
+    written += [log(result) for log in trackers]
     lines = [f"Written: {', '.join(map(str, written))}"] if written else []
     console.answer(result.plain, result.show, *lines, as_json=as_json)
 
 
-def write_run(result: pace.RunResult, out: Path | None) -> list[object]:
+def write_run(result: pace.RunResult, out: Path) -> list[object]:
     """Write results.json and its page in place of the models that were kept to go on from."""
-    if out is None:
-        return []
     written: list[object] = [result.page(out), result.write(out)]
     shutil.rmtree(out / UNFINISHED, ignore_errors=True)
     return written

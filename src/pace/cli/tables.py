@@ -15,7 +15,6 @@ from pace.errors import SettingError
 from pace.io import plain_record
 from pace.io import terminal as console
 
-LISTED = 20  # of a list that is shown
 COLUMNS_SUFFIX = ".columns.toml"
 TOLD = (
     "the names of columns and classes, words that are in {} rows or more, how many values are missing, "
@@ -327,7 +326,7 @@ def written(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {written(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return pace.tables.listed([written(item) for item in value], LISTED) or "none"
+        return pace.tables.listed([written(item) for item in value], 20) or "none"
     if isinstance(value, bool | None):
         return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, int):

@@ -132,10 +132,8 @@ def import_graph(
 ) -> Imported:
     """The dataset of two tables; a ProblemsError lists everything that is wrong with them."""
     plan, changes = Plan(nodes, columns, codebook), list[Change]()
-    problems, columns = plan.problems, plan.columns
-    table = read_table(
-        plan.file, problems, text=plan.text, numbers=plan.numbers, decimal=columns.decimal
-    )
+    problems, columns, decimal = plan.problems, plan.columns, columns.decimal
+    table = read_table(plan.file, problems, text=plan.text, numbers=plan.numbers, decimal=decimal)
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
     ids = number_nodes(table, columns.id)

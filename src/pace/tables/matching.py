@@ -109,10 +109,8 @@ def _described(other: Proposal | Codebook) -> Iterable[Summary]:
     """Others' columns; of a codebook's numbers, centre and scale are known."""
     if isinstance(other, Proposal):
         return other.columns
-    return [
-        Summary(c.name, c.kind, words=c.values, spread=Spread(c.centre, c.scale))
-        for c in other.columns
-    ]
+    spreads = [(column, Spread(column.centre, column.scale)) for column in other.columns]
+    return [Summary(c.name, c.kind, words=c.values, spread=spread) for c, spread in spreads]
 
 
 def _rule(name: str, columns: Mapping[str, Sequence[str]], doubts: list[str]) -> Rule:
