@@ -9,16 +9,31 @@ from torch.nn.functional import normalize
 from pace.params import Params
 from pace.protocol import Uploads
 
+AT_ONCE = 2**16  # numbers of all receivers' sums that are added to together
+
 
 def mixtures(uploads: Uploads, weights: Tensor, names: Params) -> Iterator[dict[str, Tensor]]:
-    """W_i* = Σ_j A_ij W_j / Σ_j A_ij, a pass over the uploads for each receiver, in float64."""
-    for row in weights.tolist():
-        total, sums = 0.0, dict[str, Tensor]()
-        for upload, weight in zip(uploads, row, strict=True):
-            total += weight
-            for name in names:
-                sums[name] = sums.get(name, 0) + weight * upload[name].double()
-        yield {name: (value / total).float() for name, value in sums.items()}
+    """W_i* = Σ_j A_ij W_j / Σ_j A_ij in float64, each sum in the order of the uploads.
+
+    A few columns of all models are mixed for all receivers at a time, so that sums stay in a cache.
+    """
+    flat = [torch.cat([upload[name].ravel() for name in names]) for upload in uploads]
+    blocks = torch.stack(flat).split(max(1, AT_ONCE // len(weights)), 1)
+    mixed = torch.cat([_mixed(block.double(), weights.double()) for block in blocks], 1)
+    sizes = [value.numel() for value in names.values()]
+    for row in mixed:
+        parts = zip(names.items(), row.split(sizes), strict=True)
+        yield {name: part.view(value.shape).clone() for (name, value), part in parts}
+
+
+def _mixed(columns: Tensor, weights: Tensor) -> Tensor:
+    """Some columns of every W_i*, (receivers, columns)."""
+    totals = torch.zeros_like(weights[:, 0])
+    sums = columns.new_zeros(len(weights), columns.shape[1])
+    for row, share in zip(columns, weights.t(), strict=True):
+        sums += share[:, None] * row
+        totals += share
+    return (sums / totals[:, None]).float()
 
 
 def gathered(uploads: Uploads, name: str) -> Tensor:
