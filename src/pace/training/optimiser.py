@@ -121,9 +121,14 @@ class Optimiser:
             self.slope *= (recipe.clip / (norm + 1e-6)).clamp(max=1.0)
         self.update()
 
-    def restart(self) -> None:
-        """Forget every step."""
-        self.values.copy_(self.start)
+    def restart(self, start: Params | None = None) -> None:
+        """Forget every step, and begin where it began or at another start."""
+        for name, value in (start or {}).items():
+            self.params[name].copy_(value)
+        if start is None:
+            self.values.copy_(self.start)
+        else:
+            self.start.copy_(self.values)
         for memory in (self.mean, self.square, self.step_count):
             memory.zero_()
 

@@ -171,7 +171,8 @@ def walker(graph: Graph, model: Network, recipe: Recipe, progress: Progress) -> 
 def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Progress) -> Walk:
     """Training by gradients in closed form.
 
-    An input column that is zero in the whole receptive field is left out: it decays by itself.
+    An input column that is zero in the whole receptive field is left out: it decays by itself. Every
+    walk takes its steps in the same buffers, so one has to end before the next begins.
     """
     target = Target.of(graph.training_labels, gcn.classes)
     first, *above = gcn.field(graph, graph.train).operators
@@ -181,12 +182,15 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Progress) -> W
     operators = [first, *(operator.times(scale(gcn.dropout)) for operator in above)]
     rows = (operator.shape[1] for operator in above)
     shapes = list(zip(rows, gcn.widths[1:-1], strict=True))
+    blank = {name: torch.zeros(shape, device=active.device) for name, shape in gcn.shapes.items()}
+    blank["0.weight"] = blank["0.weight"][:, : len(active)]
+    optimiser = Optimiser(blank, recipe)
+    gradient = Gradient(optimiser.params, optimiser.gradients, operators, target)
 
     def walk(start: Params, seed: int, stops: Sequence[int]) -> Iterator[dict[str, Tensor]]:
         whole = {name: value.to(active.device) for name, value in start.items()}
         weight = whole["0.weight"]
-        optimiser = Optimiser({**whole, "0.weight": weight[:, active]}, recipe)
-        gradient = Gradient(optimiser.params, optimiser.gradients, operators, target)
+        optimiser.restart({**whole, "0.weight": weight.index_select(1, active)})
         activate = Activation(Dropout(gcn.dropout, seed, graph), shapes)
         for done, stop in pairwise([0, *stops]):
             with torch.inference_mode():  # autograd has nothing to record
@@ -195,9 +199,11 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Progress) -> W
                     optimiser.step()
                     progress(epoch + 1)
             local = optimiser.result()
-            idle = decayed(weight, replace(recipe, epochs=stop)).clone()
-            idle[:, active] = local["0.weight"]
-            yield {**local, "0.weight": idle}
+            if len(active) < weight.shape[1]:
+                idle = decayed(weight, replace(recipe, epochs=stop)).clone()
+                idle[:, active] = optimiser.params["0.weight"]
+                local["0.weight"] = idle
+            yield local
 
     return walk
 
