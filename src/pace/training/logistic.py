@@ -15,19 +15,26 @@ def logistic_regression(x: Tensor, labels: Tensor, classes: int, penalty: float)
     """The minimiser of mean cross-entropy + penalty / 2 · ‖weights‖², (features + 1, classes).
 
     `x` are the features of labelled nodes, `affine(x, weights)` the logits. The last row is the
-    intercept, which is not penalised. Computed in float64 by L-BFGS; the problem is convex.
+    intercept, which is not penalised. Computed in float64 by L-BFGS; the problem is convex. The slope
+    is autograd's, number for number, in fewer calls.
     scikit-learn's C is 1 / (nodes · penalty).
     """
     from scipy.optimize import minimize  # half a second to import
 
     x, shape = x.double(), (x.shape[1] + 1, classes)
+    observed = -task.targets(labels, classes).double() / len(x)
 
     def objective(flat: Any) -> tuple[float, Any]:
-        weights = torch.tensor(flat, dtype=torch.float64).reshape(shape).requires_grad_()
-        value = task.loss(affine(x, weights), labels) + penalty / 2 * weights[:-1].square().sum()
-        value.backward()
-        assert weights.grad is not None
-        return float(value.detach()), weights.grad.flatten().numpy()
+        weights = torch.from_numpy(flat).reshape(shape)
+        logits = affine(x, weights)
+        value = task.loss(logits, labels) + penalty / 2 * weights[:-1].square().sum()
+        logs = logits.log_softmax(1)
+        error = torch.ops.aten._log_softmax_backward_data(observed, logs, 1, logs.dtype)
+        slope = torch.empty_like(weights)
+        torch.mm(x.t(), error, out=slope[:-1])
+        slope[:-1] += penalty * weights[:-1]
+        torch.sum(error, 0, out=slope[-1])
+        return float(value), slope.flatten().numpy()
 
     options = {"maxiter": STEPS, "ftol": 1e-12, "gtol": 1e-7}
     solver: Any = minimize  # whose types know no function with its gradient
