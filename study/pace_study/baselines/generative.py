@@ -19,6 +19,7 @@ from pace.gates import Gate, Mixture
 from pace.graph import Graph
 from pace.methods import FedAvg
 from pace.models import GCN, Model
+from pace.models.unit_rows import degrees_of
 from pace.params import Params
 from pace.protocol import Federation, Message, Uploads
 from pace.task import targets
@@ -34,7 +35,7 @@ from pace_study.baselines.fedtad import (
     untrained,
 )
 from pace_study.baselines.masked import only_gcn
-from pace_study.baselines.rivals import Rival, degrees
+from pace_study.baselines.rivals import Rival
 from pace_study.rounds import disjoint_union
 
 Loss = Callable[[Params], Tensor]
@@ -135,7 +136,7 @@ class Spire(Rival):
 
 def degree_entropy(graph: Graph) -> Tensor:
     """S, from 0 (one node has every link) to 1 (all have as many); 0 where there is no link."""
-    share = degrees(graph).flatten()
+    share = degrees_of(graph).flatten()
     share = share[share > 0] / share.sum().clamp_min(1)
     return -(share * share.log()).sum() / torch.tensor(float(max(graph.nodes, 2))).log()
 

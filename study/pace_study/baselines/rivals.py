@@ -18,6 +18,8 @@ from pace.gates import Gate, Mixture
 from pace.graph import Graph
 from pace.methods.beyond.ridge import SCALE
 from pace.models import fitted_labels, unit_rows
+from pace.models.propagation import neighbour_sum
+from pace.models.unit_rows import degrees_of
 from pace.params import Params
 from pace.protocol import (
     External,
@@ -203,8 +205,8 @@ class OpFGL(Rival):
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         labels = targets(graph.training_labels, federation.model.classes)
-        root = (1 + degrees(graph)).rsqrt()
-        rows = root * (root * graph.x + neighbour_sums(graph, root * graph.x))
+        root = (1 + degrees_of(graph)).rsqrt()
+        rows = root * (root * graph.x + neighbour_sum(graph, 0.0) @ (root * graph.x))
         return {"sums": labels.T @ rows[graph.train], "counts": labels.sum(0)}
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
@@ -255,26 +257,16 @@ class OpFGL(Rival):
         """a_v: how far a node holds on to the global model: little where its class is at home."""
         known = graph.x.new_zeros(graph.nodes, classes)
         known[graph.train] = targets(graph.training_labels, classes)
-        near = neighbour_sums(graph, known)
+        around = neighbour_sum(graph, 0.0)
+        near = around @ known
         alike = (near * known).sum(1) / near.sum(1).clamp_min(1)
         at_home = alike @ known  # homophily of the training nodes of each class, summed
         by_class = 1 / (1 + at_home.log1p())
-        root = degrees(graph).clamp_min(1).rsqrt()
+        root = degrees_of(graph).clamp_min(1).rsqrt()
         spread = known
         for _ in range(2):
-            along = root * neighbour_sums(graph, root * spread)
+            along = root * (around @ (root * spread))
             spread = (0.9 * along + 0.1 * known).clamp(0, 1)
         unreached = spread.sum(1) == 0
         spread = torch.where(unreached[:, None], torch.full_like(spread, 1 / classes), spread)
         return (self.strength * spread @ by_class).clamp_max(self.largest)
-
-
-def neighbour_sums(graph: Graph, rows: Tensor) -> Tensor:
-    """The sum of each node's neighbours' rows."""
-    source, target = graph.edges
-    return torch.zeros_like(rows).index_add(0, target, rows[source])
-
-
-def degrees(graph: Graph) -> Tensor:
-    """How many neighbours each node has, (nodes, 1)."""
-    return neighbour_sums(graph, graph.x.new_ones(graph.nodes, 1))
