@@ -92,6 +92,7 @@ class Optimiser:
         self.pull = recipe.penalty.mu if pulled and isinstance(recipe.penalty, Proximal) else 0.0
         self.values = torch.cat([stored(value).reshape(-1) for value in start.values()])
         self.start = self.values.clone()
+        self.origin = views(self.start, start)
         self.slope = torch.zeros_like(self.values)
         self.params = views(self.values, start)
         self.gradients = views(self.slope, start)
@@ -124,13 +125,17 @@ class Optimiser:
     def restart(self, start: Params | None = None) -> None:
         """Forget every step, and begin where it began or at another start."""
         for name, value in (start or {}).items():
-            self.params[name].copy_(value)
-        if start is None:
-            self.values.copy_(self.start)
-        else:
-            self.start.copy_(self.values)
+            self.origin[name].copy_(value)
+        self.values.copy_(self.start)
         for memory in (self.mean, self.square, self.step_count):
             memory.zero_()
+
+    def leaves(self) -> dict[str, Tensor]:
+        """The parameters for autograd, which leaves their gradients where a step reads them."""
+        leaves = {name: value.detach().requires_grad_() for name, value in self.params.items()}
+        for name, leaf in leaves.items():
+            leaf.grad = self.gradients[name]
+        return leaves
 
     def result(self) -> dict[str, Tensor]:
         """A copy of the parameters as they are now."""

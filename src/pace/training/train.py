@@ -217,9 +217,7 @@ def by_autograd(graph: Graph, model: Network, recipe: Recipe, progress: Progress
         dropout = Dropout(model.dropout, seed, graph)
         anchor = {name: value.to(graph.x.device) for name, value in start.items()}
         optimiser = Optimiser(anchor, recipe, pulled=False)
-        local = {name: value.detach().requires_grad_() for name, value in optimiser.params.items()}
-        for name, leaf in local.items():
-            leaf.grad = optimiser.gradients[name]
+        local = optimiser.leaves()
         for done, stop in pairwise([0, *stops]):
             for epoch in range(done, stop):
                 seen = model.forward(local, field, dropout)

@@ -135,7 +135,7 @@ def distil(
     labels = balanced(gcn.classes)
     shares = weights[:, labels] / labels.bincount()[labels]  # (K, nodes): r_ic / size of class c
     search, optimiser = Optimiser(untrained(gcn, random), ADAM), Optimiser(average, ADAM)
-    generator, student = leaves(search), leaves(optimiser)
+    generator, student = search.leaves(), optimiser.leaves()
     for _ in range(rounds):
         noise = torch.randn(NODES, NOISE, generator=random)
         search.slope.zero_()
@@ -152,14 +152,6 @@ def distil(
             gap(seen.logits, taught, shares).backward()
             optimiser.step()
     return optimiser.result()
-
-
-def leaves(optimiser: Optimiser) -> dict[str, Tensor]:
-    """The parameters of an optimiser for autograd, which leaves their gradients where it reads them."""
-    found = {name: value.detach().requires_grad_() for name, value in optimiser.params.items()}
-    for name, leaf in found.items():
-        leaf.grad = optimiser.gradients[name]
-    return found
 
 
 def seek(

@@ -29,7 +29,6 @@ from pace_study.baselines.fedtad import (
     NOISE,
     balanced,
     generate,
-    leaves,
     nearest,
     pseudo_field,
     untrained,
@@ -53,7 +52,7 @@ def descend(optimiser: Optimiser, loss: Callable[[], Tensor], steps: int) -> Non
 def minimised(start: Params, loss: Loss, steps: int, recipe: Recipe) -> dict[str, Tensor]:
     """Parameters after some steps down a loss of them."""
     optimiser = Optimiser(start, recipe)
-    descend(optimiser, partial(loss, leaves(optimiser)), steps)
+    descend(optimiser, partial(loss, optimiser.leaves()), steps)
     return optimiser.result()
 
 
@@ -216,7 +215,7 @@ class Ghost(Rival):
         gcn = self.network(federation.model)
         random, labels = federation.random("ghost pseudo-graphs"), balanced(gcn.classes)
         optimiser = Optimiser(gcn.start(federation.seed), Recipe(rate=0.01, decay=4e-4))
-        params = leaves(optimiser)
+        params = optimiser.leaves()
         # Σ_k c_k (θ - θ_k)² has the slope 2 (θ Σ c_k - Σ c_k θ_k): two sums stand for all graphs before.
         weight, pull = torch.zeros_like(optimiser.values), torch.zeros_like(optimiser.values)
         for upload in uploads:
@@ -282,7 +281,7 @@ class Dense(FedAvg):
         random, labels = federation.random("dense generator"), balanced(gcn.classes)
         search = Optimiser(untrained(gcn, random), Recipe(rate=1e-3))
         learn = Optimiser(gcn.start(federation.seed), Recipe(rate=0.01))
-        generator, student = leaves(search), leaves(learn)
+        generator, student = search.leaves(), learn.leaves()
 
         def logits(params: Params, rows: Tensor) -> Tensor:
             around = nearest(rows.detach())

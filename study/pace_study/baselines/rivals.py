@@ -21,15 +21,7 @@ from pace.models import fitted_labels, unit_rows
 from pace.models.propagation import neighbour_sum
 from pace.models.unit_rows import degrees_of
 from pace.params import Params
-from pace.protocol import (
-    External,
-    Federation,
-    Message,
-    Method,
-    Reading,
-    Summable,
-    Uploads,
-)
+from pace.protocol import External, Federation, Message, Method, Reading, Summable, Uploads
 from pace.task import called, targets
 from pace.training import Recipe, train
 
@@ -82,15 +74,14 @@ class ClassSums(Rival, Summable):
         """What rows are multiplied with before they are summed, of the seed; None: nothing."""
         return None
 
-    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        rows = self.rows(graph, federation)
-        labels = targets(graph.training_labels, federation.model.classes)
-        return {"sums": labels.T @ rows, "counts": labels.sum(0)}
-
-    def rows(self, graph: Graph, federation: Federation) -> Tensor:
-        """Of the training nodes."""
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         rows, projection = unit_rows(graph, HOP)[graph.train], self.projection(federation)
-        return rows if projection is None else rows @ projection
+        labels = targets(graph.training_labels, federation.model.classes)
+        return self.summed(rows if projection is None else rows @ projection, labels)
+
+    def summed(self, rows: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """What is sent of the training nodes' rows."""
+        return {"sums": labels.T @ rows, "counts": labels.sum(0)}
 
     def statistic_of(self, upload: Message, federation: Federation) -> Message:
         return {name: value.double() for name, value in upload.items()}
@@ -155,12 +146,10 @@ class GaussianHead(ClassSums):
         if features <= PROJECTED:
             return None
         random = federation.random("gh-ofl projection")
-        drawn: Tensor = torch.randn(features, PROJECTED, generator=random) / PROJECTED**0.5
-        return drawn
+        return torch.randn(features, PROJECTED, generator=random).div(PROJECTED**0.5)
 
-    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        rows = self.rows(graph, federation)
-        return super().share(local, graph, federation) | {"moments": rows.T @ rows}
+    def summed(self, rows: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return super().summed(rows, labels) | {"moments": rows.T @ rows}
 
     def answer(self, total: Message, federation: Federation) -> Message:
         sums, counts, moments = total["sums"], total["counts"], total["moments"]
