@@ -205,18 +205,18 @@ def agrees(row: Stored, wanted: str) -> bool:
     return row["settings"] == wanted or covers(json.loads(row["settings"]), json.loads(wanted))
 
 
-def _order(cell: Cell) -> tuple[object, ...]:
-    """Cells that trained alike side by side, where their matrices compress best."""
-    return cell.dataset, cell.model, *cell.place, cell.method, cell.rank or 0
-
-
 def _cell(row: Stored) -> Cell:
     return Cell(**{name: row[name] for name in KEY})
 
 
 def _by_cell(rows: Iterable[Stored]) -> dict[Cell, Stored]:
-    found = {_cell(row): row for row in rows}
-    return {cell: found[cell] for cell in sorted(found, key=_order)}
+    """Cells that trained alike side by side, where their matrices compress best."""
+
+    def order(cell: Cell) -> tuple[object, ...]:
+        return cell.dataset, cell.model, *cell.place, cell.method, cell.rank or 0
+
+    stored = {_cell(row): row for row in rows}
+    return {cell: stored[cell] for cell in sorted(stored, key=order)}
 
 
 def confusions(counts: Any, clients: int) -> np.ndarray[Any, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -96,8 +97,8 @@ class Played(Local):
             outcomes[federation.seed] = played, time.perf_counter() - began
         return outcomes[federation.seed]
 
-    def _held(self, graph: Graph, fit: str, federation: Federation) -> list[External]:
-        (client,) = (place for place, own in enumerate(self._graphs) if own is graph)  # type: ignore[attr-defined]
+    def _models(self, graph: Graph, fit: str, federation: Federation) -> list[External]:
+        (client,) = (index for index, own in enumerate(self._graphs) if own is graph)  # type: ignore[attr-defined]
         return self.played(federation)[0].models[fit][client]
 
     def adopt(
@@ -105,14 +106,14 @@ class Played(Local):
     ) -> list[External]:
         """With every label also models of training nodes, for the others to weigh, and in reverse."""
         if not self.rounds.every_label:
-            return self._held(graph, FITS[0], federation)
-        made = list(self._held(graph, ALL, federation))
+            return self._models(graph, FITS[0], federation)
+        externals = list(self._models(graph, ALL, federation))
         for fit, held_out in (FITS[:2], FITS[1::-1]):
             if fit in trained_fits(graph):
                 own = External(fit_of(local, fit), predict=Reader(federation.model))
-                weighing = [own, *self._held(graph, fit, federation)]
-                made += [replace(external, held_out=held_out) for external in weighing]
-        return made
+                weighing = [own, *self._models(graph, fit, federation)]
+                externals += [replace(external, held_out=held_out) for external in weighing]
+        return externals
 
     def finish(self, trial: Trial, federation: Federation) -> Trial:
         """The trial with the bytes and seconds of all rounds."""
@@ -148,15 +149,14 @@ class FedAdam:
             mlp = sized("mlp", len(HOPS) * features, hidden[0], len(hidden) + 1, classes)
             trained.append(("FedAdam on the ridge's rows", mlp, list(map(with_rows, graphs))))
         models: dict[str, list[list[External]]] = {fit: [[] for _ in graphs] for fit in fits}
-        each = 0
+        sent = 0
         for name, network, inputs in trained:
             start = network.start(federation.seed)
-            each += size(start) * len(fits)
+            sent += size(start) * len(fits) * self.rounds
             reader = Reader(network, inputs is not graphs)
             for fit, params in self._best(inputs, network, fits, federation.seed).items():
-                for held in models[fit]:
-                    held.append(External(params, name, reader))
-        sent = each * self.rounds
+                for externals in models[fit]:
+                    externals.append(External(params, name, reader))
         return Outcome(models, sent, sent)
 
     def _best(
@@ -169,14 +169,13 @@ class FedAdam:
             train_through(fitted_on(whole, fit), network, network.start(seed), recipe, seed, looks)
             for fit in fits
         ]
-        found: list[tuple[int, dict[str, Params]]] = []
-        for at_once in zip(*trained, strict=True):
-            models = dict(zip(fits, at_once, strict=True))
-            held_out = zip(fits[:2], reversed(FITS[:2]), strict=False)
-            hits = [right(models[fit], whole, other, network) for fit, other in held_out]
-            found.append((sum(hits), models))
-        best = max(found, key=lambda pair: pair[0])[1]
-        return {fit: on_cpu(params) for fit, params in best.items()}
+
+        def hits(checkpoint: Sequence[Params]) -> int:
+            held_out = zip(checkpoint, FITS[1::-1], strict=False)
+            return sum(right(params, whole, other, network) for params, other in held_out)
+
+        best = max(zip(*trained, strict=True), key=hits)
+        return dict(zip(fits, map(on_cpu, best), strict=True))
 
 
 @dataclass(frozen=True)
@@ -196,19 +195,19 @@ class Averaged:
     def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
         inner = Federation(federation.model, make(self.method), federation.seed)
         played = [self._at_rate(rate, graphs, inner) for rate in self.rates]
-        _, rate, received = max(played, key=lambda found: found[0])
+        _, rate, received = max(played, key=itemgetter(0))
         recipe = replace(inner.recipe, epochs=TUNED, rate=rate)
         tuned = [
             train(graph, inner.network, params, recipe=recipe, seed=inner.seed)
             for graph, params in zip(graphs, received, strict=True)
         ]
         reader = Reader(inner.network)
-        held = [
+        models = [
             [External(on_cpu(first), "received", reader), External(on_cpu(second), "tuned", reader)]
             for first, second in zip(received, tuned, strict=True)
         ]
         upload, returned = layouts.upload_layout(inner).size, layouts.return_layout(inner).size
-        return Outcome({FITS[0]: held}, upload * self.rounds, returned * self.rounds)
+        return Outcome({FITS[0]: models}, upload * self.rounds, returned * self.rounds)
 
     def _at_rate(
         self, rate: float, graphs: Sequence[Graph], federation: Federation
@@ -216,16 +215,16 @@ class Averaged:
         """Validation nodes called right, rate and models of the best round."""
         recipe = replace(federation.recipe, epochs=self.epochs, rate=rate)
         learners = [learner(graph, federation.network, recipe) for graph in graphs]
-        held: list[Params] = [federation.start] * len(graphs)
-        best = (-1, rate, held)
+        models: list[Params] = [federation.start] * len(graphs)
+        best = (-1, rate, models)
         for number in range(1, self.rounds + 1):
             seed = federation.seed + number
-            trained = [learn(params, seed) for learn, params in zip(learners, held, strict=True)]
-            held = merged(trained, graphs, federation)
+            trained = [learn(params, seed) for learn, params in zip(learners, models, strict=True)]
+            models = merged(trained, graphs, federation)
             if number % EVERY == 0 or number == self.rounds:
-                both, network = zip(held, graphs, strict=True), federation.network
-                hits = sum(right(params, graph, "val", network) for params, graph in both)
-                best = max(best, (hits, rate, held), key=lambda each: each[0])
+                pairs, network = zip(models, graphs, strict=True), federation.network
+                hits = sum(right(params, graph, "val", network) for params, graph in pairs)
+                best = max(best, (hits, rate, models), key=itemgetter(0))
         return best
 
 
@@ -267,10 +266,10 @@ class Stacked:
             optimiser.gradients["bias"].copy_(apart.sum(0))
             optimiser.step()
         head = optimiser.result()
-        held = [[External(head, "FENS", reader)] for _ in graphs]
-        each, small = size(start), size(head) * self.rounds
+        externals = [[External(head, "FENS", reader)] for _ in graphs]
+        whole, small = size(start), size(head) * self.rounds
         sent = [External(params, predict=Reader(network)) for params in models]
-        return Outcome({FITS[0]: held}, each + small, each * len(models) + small, sent)
+        return Outcome({FITS[0]: externals}, whole + small, whole * len(models) + small, sent)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,8 +37,6 @@ from pace_study.baselines.masked import only_gcn
 from pace_study.baselines.rivals import Rival
 from pace_study.rounds import disjoint_union
 
-Loss = Callable[[Params], Tensor]
-
 
 def descend(optimiser: Optimiser, loss: Callable[[], Tensor], steps: int) -> None:
     """Some steps down a loss that may draw at random."""
@@ -49,7 +47,9 @@ def descend(optimiser: Optimiser, loss: Callable[[], Tensor], steps: int) -> Non
             optimiser.step()
 
 
-def minimised(start: Params, loss: Loss, steps: int, recipe: Recipe) -> dict[str, Tensor]:
+def minimised(
+    start: Params, loss: Callable[[Params], Tensor], steps: int, recipe: Recipe
+) -> dict[str, Tensor]:
     """Parameters after some steps down a loss of them."""
     optimiser = Optimiser(start, recipe)
     descend(optimiser, partial(loss, optimiser.leaves()), steps)
