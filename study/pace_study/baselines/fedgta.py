@@ -52,9 +52,9 @@ class FedGTA(Method):
         truth[graph.train] = targets(graph.training_labels, classes)
         soft = federation.network(local, graph).logits.softmax(1)
         spread = spread_labels(soft, graph)
-        known = graph.train[:, None]
-        near = torch.where(known, truth, spread.softmax(1))
-        far = torch.where(known, truth, (spread / self.temperature).softmax(1))
+        labelled = graph.train[:, None]
+        near = torch.where(labelled, truth, spread.softmax(1))
+        far = torch.where(labelled, truth, (spread / self.temperature).softmax(1))
         return {
             **local,
             "moments": moments(near, self.orders),
@@ -62,9 +62,9 @@ class FedGTA(Method):
         }
 
     def check(self, upload: Message, federation: Federation) -> None:
-        known = upload["confidence"]
-        bounded({name: value for name, value in upload.items() if value is not known})
-        bounded({"confidence": known}, CONFIDENCE)
+        weight = upload["confidence"]
+        bounded({name: value for name, value in upload.items() if value is not weight})
+        bounded({"confidence": weight}, CONFIDENCE)
         at_least(upload, "confidence", 0)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:

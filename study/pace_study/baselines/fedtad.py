@@ -60,8 +60,8 @@ class FedTAD(FedAvg):
                 f"classes, expected at most {CLASSES:,}: choose another method"
             )
         walk = walked_ids(graph, federation.random("fedtad walk"))
-        known = reliability(graph, federation.model.classes, walk)
-        return {**super().share(local, graph, federation), "reliability": known}
+        raw = reliability(graph, federation.model.classes, walk)
+        return {**super().share(local, graph, federation), "reliability": raw}
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         average = self.answer(self.total(uploads, federation), federation)
@@ -108,12 +108,12 @@ def walked_ids(graph: Graph, random: torch.Generator) -> Tensor:
     stay = stay / (stay + nodes - 1)
     visited = []
     for steps in range(1, LENGTH + 1):
-        here = torch.arange(nodes)
+        places = torch.arange(nodes)
         for _ in range(steps):
-            leave = torch.rand(nodes, generator=random) >= stay[here]
+            leave = torch.rand(nodes, generator=random) >= stay[places]
             jump = torch.randint(1, max(2, nodes), (nodes,), generator=random)
-            here = torch.where(leave, (here + jump) % nodes, here)
-            visited.append(here)
+            places = torch.where(leave, (places + jump) % nodes, places)
+            visited.append(places)
     return torch.stack(visited, dim=1).float()
 
 
@@ -142,9 +142,9 @@ def distil(
         seek(generator, noise, labels, shares=shares, student=student, uploads=uploads, gcn=gcn)
         search.step()
         with torch.no_grad():
-            found = generate(generator, noise, labels)
-            around = nearest(found)
-            field = pseudo_field(around @ found, around, gcn)
+            features = generate(generator, noise, labels)
+            around = nearest(features)
+            field = pseudo_field(around @ features, around, gcn)
             taught = torch.stack([gcn.forward(upload, field).logits for upload in uploads])
         for _ in range(STEPS):
             seen = gcn.forward(student, field, dropout(gcn.dropout, random))
@@ -170,9 +170,9 @@ def seek(
 
     Clients enter by their gradient in P X, summed one after the other.
     """
-    found = generate(generator, noise, labels)
-    around = nearest(found.detach())
-    messages = around @ found
+    features = generate(generator, noise, labels)
+    around = nearest(features.detach())
+    messages = around @ features
     leaf = messages.detach().requires_grad_()
     field = pseudo_field(leaf, around, gcn)
     taught = []
@@ -182,7 +182,7 @@ def seek(
         taught.append(logits.detach())
     seen = gcn.forward({name: value.detach() for name, value in student.items()}, field)
     (-gap(seen.logits, torch.stack(taught), shares)).backward()
-    spread = len(shares) * diversity(noise, found)
+    spread = len(shares) * diversity(noise, features)
     torch.autograd.backward([messages, spread], [leaf.grad, None])
 
 
@@ -191,10 +191,10 @@ def gap(logits: Tensor, taught: Tensor, shares: Tensor) -> Tensor:
     return (shares * (logits - taught).abs().mean(2)).sum()
 
 
-def diversity(noise: Tensor, found: Tensor) -> Tensor:
+def diversity(noise: Tensor, features: Tensor) -> Tensor:
     """exp(-mean over pairs of (mean squared noise difference) · (mean absolute feature difference))."""
     apart = torch.cdist(noise, noise).square() / noise.shape[1]
-    return (-(apart * torch.cdist(found, found, p=1) / found.shape[1]).mean()).exp()
+    return (-(apart * torch.cdist(features, features, p=1) / features.shape[1]).mean()).exp()
 
 
 def balanced(classes: int) -> Tensor:
