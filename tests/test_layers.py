@@ -30,19 +30,19 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
     "cli": 2_192,
-    "datasets": 1_345,
+    "datasets": 1_335,
     "export": 134,
-    "gates": 452,
-    "io": 1_122,
-    "jobs": 1_844,
-    "merging": 921,
-    "methods": 1_092,
-    "models": 2_239,
-    "protocol": 1_682,
-    "reports": 1_054,
-    "runtimes": 3_208,
-    "tables": 2_874,
-    "training": 703,
+    "gates": 447,
+    "io": 1_111,
+    "jobs": 1_838,
+    "merging": 915,
+    "methods": 1_089,
+    "models": 2_240,
+    "protocol": 1_662,
+    "reports": 1_039,
+    "runtimes": 3_207,
+    "tables": 2_756,
+    "training": 717,
 }
 
 # A heavy or optional library, and the only files that may import it.

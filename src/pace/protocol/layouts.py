@@ -37,14 +37,14 @@ def check(graph: Graph, federation: Federation) -> None:
         )
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def upload_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every upload: those of a client with a single node."""
     probe = statement(federation.start, _lonely(federation), federation)
     return wire.layout(probe, wire.SEALED if federation.sealed else federation.numbers)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
     if (form := federation.closed_form) is not None:
@@ -58,7 +58,7 @@ def return_layout(federation: Federation) -> wire.Layout:
     return wire.layout(returned, federation.numbers)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def blank_externals(federation: Federation) -> tuple[External, ...]:
     """What a receiver makes of a return that says nothing: names, shapes and how they predict."""
     silent = {name: torch.zeros(shape) for name, shape in return_layout(federation).items()}
