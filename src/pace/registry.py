@@ -54,11 +54,15 @@ class Registry(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._homes)
 
-    @cached_property
+    @property
     def _homes(self) -> dict[str, str]:
         """`module:Name` of what is built in and of what installed packages of ours have, in order."""
+        return self.built_in | self._installed
+
+    @cached_property
+    def _installed(self) -> dict[str, str]:
         claims = self.advertised() if self.packages else {}
-        return self.built_in | {
+        return {
             name: claim.code
             for name, package in self.packages.items()
             for claim in claims.get(name, [])
