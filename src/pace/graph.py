@@ -56,15 +56,12 @@ class Graph:
         """Refuse what cannot be trained on, saying where the first trouble is."""
         n = len(self.x)
         if self.x.ndim != 2 or n == 0:
-            raise GraphError(
-                f"features have shape {tuple(self.x.shape)}, expected (nodes, features)"
-            )
+            raise GraphError(f"features are {tuple(self.x.shape)}, expected (nodes, features)")
         # A finite sum has finite terms, and is ten times faster to get than a look at each of them.
         if not torch.isfinite(self.x.sum()) and not (finite := torch.isfinite(self.x)).all():
             row, column = (~finite).nonzero()[0].tolist()
             raise GraphError(
-                f"feature {column} of node {row} is {float(self.x[row, column])}: "
-                "features must be finite numbers; fill or drop missing values"
+                f"feature {column} of node {row} is {float(self.x[row, column])}: fill or drop it"
             )
         _check_length("edge weights have", self.weights, self.edges.shape[1])
         _check_length("labels have", self.y, n)
@@ -78,8 +75,7 @@ class Graph:
                 )
         if int(self.y.min()) < UNKNOWN:
             raise GraphError(
-                f"the smallest label is {int(self.y.min())}: classes are numbered from 0, "
-                f"{UNKNOWN} means an unknown label"
+                f"the smallest label is {int(self.y.min())}, expected from 0 on, or {UNKNOWN}: unknown"
             )
         for name in MASKS:
             _check_length(f"mask `{name}` has", mask := getattr(self, name), n)
@@ -139,8 +135,7 @@ class Graph:
                 raise GraphError(f"the PyG data has no `{name}`: a graph needs x and edge_index")
         if getattr(data, "edge_attr", None) is not None:
             raise GraphError(
-                "the PyG data has `edge_attr`, which no model here reads: put weights into "
-                "`edge_weight`, or set data.edge_attr = None"
+                "the PyG data has `edge_attr`, which no model here reads: use `edge_weight` or None"
             )
         weights = getattr(data, "edge_weight", None)
         if directed is None and not _goes_both_ways(data.edge_index, len(data.x), weights):
@@ -254,9 +249,8 @@ def coalesced(
             f"0 to {nodes - 1}: number the nodes from zero"
         )
     _check_length("edge weights have", weights, edges.shape[1])
-    source, target = edges.long()
-    keep = source != target
-    source, target = source[keep], target[keep]
+    keep = edges[0] != edges[1]
+    source, target = edges[:, keep].long()
     ways = ((source, target),) if directed else ((source, target), (target, source))
     keys = torch.cat([first * nodes + second for first, second in ways])
     del source, target, ways
@@ -293,8 +287,7 @@ def expect_graph(value: object) -> None:
     """Refuse anything that is not a Graph, such as PyG's Data, with the way to make one."""
     if not isinstance(value, Graph):
         raise TypeError(
-            f"the graph is a {type(value).__module__}.{type(value).__name__}, expected a pace.Graph: "
-            "make one of a PyG Data with Graph.from_pyg(data)"
+            f"the graph is a {type(value)}, expected a pace.Graph, as Graph.from_pyg(data) makes"
         )
 
 

@@ -60,16 +60,14 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Guarded:
+class Guarded(Mixture):
     """A mixture that has to prove itself on held-out validation nodes; see `admitted`."""
 
-    ridge: float = RIDGE
     level: float = LEVEL  # 1 is no guard
 
     def __call__(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        sets, labels = sampled(sets, labels)
-        weights = weigh(sets, labels, self.ridge)
-        if sum(weights[1:]) > 0 and not admitted(sets, labels, self.ridge, self.level):
+        weights = super().__call__(sets, labels)
+        if sum(weights[1:]) > 0 and not admitted(*sampled(sets, labels), self.ridge, self.level):
             return local_alone(sets)
         return weights
 

@@ -8,12 +8,11 @@ Where sites sent a few rows in place of theirs, G_k is what these rows give: too
 (`ridge.condensed`), and L_k by tr(Wᵀ(G_k - ZᵀZ)W), at most what the left-out rows' squared lengths give.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -35,7 +34,7 @@ class SiteSums:
     nodes: Tensor  # n_k, (sites,)
 
     @classmethod
-    def of_rows(cls, rows: Tensor, sums: Tensor, nodes: Tensor) -> SiteSums:
+    def of_rows(cls, rows: Tensor, sums: Tensor, nodes: Tensor) -> Self:
         """From F_k with F_kᵀF_k = G_k, (sites, rows, d), in a basis of their span and that of B_k."""
         rows, sums = rows.double(), sums.double()
         spanned = torch.cat([rows.flatten(0, 1), sums.mT.flatten(0, 1)])

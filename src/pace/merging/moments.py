@@ -54,8 +54,7 @@ def check_complete(moments: Moments, start: Params, averaged: Collection[str]) -
     """Refuse a model with a weight that would silently lose its geometry and take the plain mean."""
     if without := [name for name in start if name not in moments and name not in averaged]:
         raise SettingError(
-            f"the model does not say which rows its weight {without[0]!r} multiplies: give them in "
-            "`Pass.inputs`, or name the weight in `averaged` if the plain mean is right for it"
+            f"the weight {without[0]!r} has no rows: put them in `Pass.inputs`, or it in `averaged`"
         )
 
 

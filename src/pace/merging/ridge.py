@@ -10,9 +10,8 @@ stand in for it:
     summed     S = GΩ for a public random Ω (d × 64), and B:   G ≈ S (ΩᵀS)⁺ Sᵀ,    exact for small d
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -44,7 +43,7 @@ class Gram:
         self.products: Tensor | None = None
         self.waiting: list[tuple[Tensor, Tensor]] = []
 
-    def add(self, rows: Tensor, labels: Tensor) -> Gram:
+    def add(self, rows: Tensor, labels: Tensor) -> Self:
         """Take in some rows, (n, d), and their classes as unit vectors, (n, classes)."""
         for block, classes in zip(rows.split(BLOCK_ROWS), labels.split(BLOCK_ROWS), strict=True):
             self.waiting.append((block, classes))
@@ -247,13 +246,11 @@ def solve_sums(sums: Sequence[Tensor], omega: Tensor | None, strengths: Sequence
     beyond = min(len(sketch), trace) - len(squares)
     tail = max(0.0, trace - float(squares.sum())) / beyond if beyond > 0 else 0.0
     seen = basis.T @ class_sums
-    return torch.stack(
-        [
-            class_sums / (tail + strength)
-            + basis @ (seen * (1 / (squares + strength) - 1 / (tail + strength))[:, None])
-            for strength in strengths
-        ]
-    )
+    answers = []
+    for strength in strengths:
+        damped = 1 / (squares + strength) - 1 / (tail + strength)
+        answers.append(class_sums / (tail + strength) + basis @ (seen * damped[:, None]))
+    return torch.stack(answers)
 
 
 def nystrom(sketch: Tensor, omega: Tensor) -> Tensor:

@@ -102,9 +102,7 @@ def about_method(text: str, name: str = "", origin: str = "") -> AboutMethod:
     )
 
 
-def make(
-    text: str, rank: int | None = RANK, settings: Mapping[str, object] | None = None
-) -> Method:
+def make(text: str, rank: int | None = RANK, settings: Mapping[str, Any] | None = None) -> Method:
     """A method by name, such as `pace`, `fedprox:mu=0.1` or `package.module:Name`.
 
     Args:

@@ -71,9 +71,8 @@ class Pace(protocol.Summable):
         return merging.summed(pairs(uploads, federation.start))
 
     def check_total(self, total: Message, clients: int, federation: Federation) -> None:
-        for name in federation.start:
-            if (moments := total.get(f"{name}/m")) is not None:
-                merging.check(f"{name}/m", moments, clients)
+        for name, moments in read(total, federation.start)[1].items():
+            merging.check(f"{name}/m", moments, clients)
         if float(total[CLIENTS]) != clients:
             raise WeightError(f"the sum counts {float(total[CLIENTS]):g} clients, not {clients}")
 
@@ -92,10 +91,9 @@ class Pace(protocol.Summable):
 
     def explain(self, uploads: Uploads, federation: Federation) -> Explanation:
         message = next(iter(uploads))
-        whole = {name for name in federation.model.averaged if not name.endswith("bias")}
+        more = {name: AVERAGED for name in federation.model.averaged if not name.endswith("bias")}
         tensors = {
-            name: protocol.tensor_sentence(name, self.tensors, update=True)
-            + (AVERAGED if name in whole else "")
+            name: protocol.tensor_sentence(name, self.tensors, update=True) + more.get(name, "")
             for name in message
         }
         explained = replace(super().explain(uploads, federation), tensors=tensors)
@@ -107,11 +105,8 @@ class Pace(protocol.Summable):
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """The carrier is an update of W_0, and a column that no training node uses has no moment."""
         total, start = self.total(uploads, federation), federation.start
-        moments = {
-            name: (total[f"{name}/m"] - EPS * len(uploads)).clamp_min(0)
-            for name in start
-            if f"{name}/m" in total
-        }
+        _, sums = read(total, start)
+        moments = {name: (m - EPS * len(uploads)).clamp_min(0) for name, m in sums.items()}
         update = {name: value.float() for name, value in merging.mean(total).items()}
         first = next((m for m in moments.values() if len(m) == federation.model.features), None)
         return Reading(External(add(start, update)), moments, first)

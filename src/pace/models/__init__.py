@@ -70,8 +70,7 @@ def kind_of(model: Model) -> str:
     if isinstance(model, TorchModel):
         if not model.name:
             raise SettingError(
-                "a job carries no code: a module of one's own needs a name, as in "
-                "from_torch(…, name='package.module:factory')"
+                "a job carries no code: a module needs a name, from_torch(…, name='package.module:f')"
             )
         return model.name
     return MODELS.name_of(type(model))

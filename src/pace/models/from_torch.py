@@ -257,7 +257,6 @@ class _Standardise(nn.Module):
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """torch's generators at a seed, and afterwards as they were."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices):
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         yield

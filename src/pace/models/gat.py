@@ -101,8 +101,7 @@ class GAT(Layered):
         super().__post_init__()
         if odd := [width for width in self.widths[1:-1] if width % self.heads]:
             raise SettingError(
-                f"a hidden layer is {odd[0]} wide, expected a multiple of {self.heads}, the number "
-                "of heads"
+                f"a hidden layer is {odd[0]} wide, expected a multiple of {self.heads}, its heads"
             )
 
     def channels(self, layer: int) -> int:

@@ -202,8 +202,7 @@ class Layered(Model):
         seen, inputs, number = self.forward(params, field), dict[str, Rows](), 0
         for layer in self.layout:  # of rows that were computed for neighbours, the nodes' own
             for linear in layer.weights:
-                rows = seen.inputs[linear.weight]
-                inputs[linear.weight] = rows[field.centers[number]]
+                inputs[linear.weight] = seen.inputs[linear.weight][field.centers[number]]
             number += not layer.inner
         return Pass(inputs, {}, seen.outputs)
 
@@ -227,7 +226,7 @@ class Layered(Model):
                     rows = graph.stored_product(path, linear.fan_out, product, along)
                 bias = params[f"{linear.name}.bias"] if linear.bias else torch.zeros(())
                 parts.append((rows, bias))
-            hidden = Later(partial(_added, parts, positive=True))
+            hidden = Later(partial(_added, parts, relu=True))
         return Later(partial(_added, parts))
 
 
@@ -236,13 +235,11 @@ def _product(rows: Rows, weight: Tensor, nodes: Tensor, columns: slice = slice(N
     return rows[nodes] @ weight[:, columns]
 
 
-def _added(
-    parts: Sequence[tuple[Rows, Tensor]], nodes: Tensor, *, positive: bool = False
-) -> Tensor:
+def _added(parts: Sequence[tuple[Rows, Tensor]], nodes: Tensor, *, relu: bool = False) -> Tensor:
     """Σ R + 1 b^T at some nodes, perhaps after a ReLU."""
     outputs = [rows[nodes] + bias for rows, bias in parts]
     total = sum(outputs[1:], start=outputs[0])
-    return total.relu() if positive else total
+    return total.relu() if relu else total
 
 
 def glorot(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:

@@ -183,9 +183,8 @@ class MappedOperator(Operator):
         panel *= self.right[:, None]
         for first, last in self.graph.row_blocks():
             neighbours, weights = self.graph.around(first, last)
-            offsets = torch.from_numpy(
-                (self.graph.starts[first : last + 1] - self.graph.starts[first]).astype(np.int32)
-            )
+            starts = self.graph.starts[first : last + 1]
+            offsets = torch.from_numpy((starts - starts[0]).astype(np.int32))
             given = weights if self.weighted else None
             rows, *_ = torch.embedding_bag(
                 panel, neighbours, offsets, per_sample_weights=given, include_last_offset=True

@@ -144,11 +144,9 @@ class APPNP(Layered):
         first = travel.at(travel.features(graph), reached.rows[0])
         steps = {id(block): block.times(1 - self.teleport) for block in reached.blocks}
         walk = zip((steps[id(block)] for block in reached.blocks), reached.own, strict=True)
-        return Field(
-            (reached.centers[0],) * (self.layers - 1) + (reached.centers[-1],),
-            (first, *[slice(None)] * (self.layers - 1), *walk),
-            graph.x if centers is None else None,
-        )
+        still, read = self.layers - 1, graph.x if centers is None else None
+        seen = (reached.centers[0],) * still + (reached.centers[-1],)
+        return Field(seen, (first, *[slice(None)] * still, *walk), read)
 
     def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
         still = super().forward(params, field, drop)

@@ -202,7 +202,7 @@ def csr_tensor(matrix: sparse.csr_array) -> Tensor:
         parts = (matrix.indptr.astype(narrow), matrix.indices.astype(narrow), matrix.data)
         starts, columns, values = map(torch.from_numpy, parts)
         return torch.sparse_csr_tensor(
-            starts, columns, values, size=matrix.shape, check_invariants=False
+            starts, columns, values, matrix.shape, check_invariants=False
         )
 
 

@@ -85,6 +85,12 @@ def fitted_on(graph: Graph, fit: str) -> Graph:
     return graph.remasked(nodes, torch.zeros_like(graph.val), graph.test)
 
 
+def fitted_graphs(graph: Graph) -> dict[str, Graph]:
+    """What a network is trained on, by fit; the last is trained for every graph."""
+    whole = regrouped(graph)
+    return {fit: fitted_on(whole, fit) for fit in reversed(trained_fits(graph))}
+
+
 def joined(models: Mapping[str, Params]) -> dict[str, Tensor]:
     """The parameters of every fit as one set; the first fit's where no other was trained."""
     return {

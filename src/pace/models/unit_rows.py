@@ -34,7 +34,6 @@ NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # the maps beside `hop0`, `ho
 
 BLOCK = 1024  # rows that are multiplied out together
 COLUMNS = 64  # features that are multiplied out together: memory is nodes times these
-DEGREE_COLUMNS = 4
 SHORTEST = 1e-12  # a row of nothing stays nothing
 SPARSE_COST = 10  # of an entry of a sparse product, against one of a dense one
 SHRINK = 5.0  # of the columns that are not features, beside features of length one
@@ -85,14 +84,8 @@ class UnitRows:
         return rows / self.lengths[nodes]
 
 
-@travel.kept
-def _roots(graph: Graph) -> Operator:
-    """X'."""
-    return travel.dense_or_sparse(graph, roots_of(graph.x))
-
-
 def roots_of(x: Tensor) -> Tensor:
-    """sgn(X) |X|^½."""
+    """X' = sgn(X) |X|^½."""
     return x.sign() * x.abs().sqrt()
 
 
@@ -101,7 +94,7 @@ def unit_rows(graph: Graph, hop: int) -> UnitRows:
     """The rows of a graph at a hop, made once and kept with it."""
     if isinstance(graph, MappedGraph):
         return _stored_rows(graph, hop)  # type: ignore[return-value]  # read by nodes alone
-    features = _roots(graph)
+    features = graph.derived("roots", lambda g: travel.dense_or_sparse(g, roots_of(g.x)))
     along = travel.propagation(graph)
     if isinstance(graph, travel.SymbolicGraph):
         rows = features.matrix
@@ -110,11 +103,8 @@ def unit_rows(graph: Graph, hop: int) -> UnitRows:
         lengths = rows.norm(dim=1, keepdim=True)
     elif reached_first(along, features, hop, BLOCK, max(1.0, graph.nodes / BLOCK)):
         blocks = torch.arange(graph.nodes, device=graph.x.device).split(BLOCK)
-        parts = [
-            multiplied_out(along, features, hop, block).norm(dim=1, keepdim=True)
-            for block in blocks
-        ]
-        lengths = torch.cat(parts)
+        rows_of_blocks = (multiplied_out(along, features, hop, block) for block in blocks)
+        lengths = torch.cat([rows.norm(dim=1, keepdim=True) for rows in rows_of_blocks])
     else:
         parts = [part.square().sum(1, keepdim=True) for part in by_columns(along, features, hop)]
         lengths = sum(parts[1:], start=parts[0]).sqrt()
@@ -204,7 +194,7 @@ class NeighbourhoodRows:
 
     def __matmul__(self, weights: Tensor) -> Tensor:
         features = self.own.features.shape[1]
-        own, near, far, degrees = weights.split([features] * 3 + [DEGREE_COLUMNS])
+        own, near, far, degrees = weights.split([features] * 3 + [self.degrees.shape[1]])
         along = self.mean @ (self.own @ near + self.mean @ (self.own @ far))
         product: Tensor = self.own @ own + along + self.degrees @ degrees
         return product / self.lengths
@@ -284,8 +274,7 @@ def _ways_back(graph: Graph) -> Tensor:
         return degrees_of(graph)
     if isinstance(graph, MappedGraph):
         raise GraphError(
-            "known labels of neighbours are not counted on a mapped graph with directions: import it "
-            "without --directions keep, or use a job of pace-ridge"
+            "known labels on a mapped graph need edges both ways: import it so, or take pace-ridge"
         )
     source, target = graph.edges
     both = torch.isin(source * graph.nodes + target, target * graph.nodes + source)
@@ -330,6 +319,4 @@ def _stored_neighbourhood(graph: MappedGraph) -> Later:
     near = graph.stored_product("near", x.shape[1], scaled, mean)
     far = graph.stored_product("far", x.shape[1], near.part, mean)
     parts = (own, near, far, degrees)
-    return Later(
-        lambda nodes: normalize(torch.cat([part[nodes] for part in parts], 1), eps=SHORTEST)
-    )
+    return Later(lambda some: normalize(torch.cat([part[some] for part in parts], 1), eps=SHORTEST))

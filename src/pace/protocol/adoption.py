@@ -223,13 +223,13 @@ def _rehearsals(receiver: Receiver, models: Sequence[External]) -> list[Rehearsa
     return [Rehearsal(logits, getattr(graph, held_out)) for held_out, logits in sets.items()]
 
 
+@torch.no_grad()
 def logit_sets(
     graph: Graph, local: Params, externals: Sequence[External], federation: Federation
 ) -> list[Tensor]:
     """What a stored model's Local and Externals say of every node of a graph, Local first."""
-    with torch.no_grad():
-        receiver = Receiver(graph, Kept(local, b""), b"", federation)
-        return _logit_sets([receiver], [externals])[0]
+    receiver = Receiver(graph, Kept(local, b""), b"", federation)
+    return _logit_sets([receiver], [externals])[0]
 
 
 def _known_logits(receiver: Receiver) -> Tensor | None:

@@ -116,8 +116,7 @@ def check_sealable(method: Method, name: str, clients: int = LEAST_SEALED) -> No
     """Refuse a method that needs more than a sum, and too few clients to hide one's part of it."""
     if not isinstance(method, Summable) or method.needs:
         raise SettingError(
-            f"{name} cannot be sealed: {method.needs}, and a sealed server sees sums only; choose a "
-            "method such as pace or fedavg, or do not seal"
+            f"{name} cannot be sealed: {method.needs}, and only sums are seen; take pace or fedavg"
         )
     if clients < LEAST_SEALED:
         raise SettingError(
@@ -135,8 +134,6 @@ def describe(setting: Any) -> Any:
         return [describe(item) for item in setting]
     if callable(setting):
         if not hasattr(setting, "__name__"):
-            raise SettingError(
-                f"{setting!r} has no name that a digest could hold: use a function or a dataclass"
-            )
+            raise SettingError(f"{setting!r} has no name to digest: take a function or a dataclass")
         return setting.__name__
     return setting

@@ -32,8 +32,7 @@ def check(graph: Graph, federation: Federation) -> None:
         )
     if int(graph.y.max()) >= classes:
         raise GraphError(
-            f"the largest label is {int(graph.y.max())}, the federation agreed on {classes} classes, "
-            f"numbered 0 to {classes - 1}"
+            f"the largest label is {int(graph.y.max())}, expected one of {classes} classes, from 0"
         )
 
 

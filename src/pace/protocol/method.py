@@ -103,9 +103,7 @@ def bounded(message: Message, largest: float = LARGEST_NUMBER) -> None:
     """Refuse numbers whose products the server could not compute with."""
     for name, value in message.items():
         if value.numel() and not (highest := float(value.abs().max())) <= largest:  # nor nan
-            raise NumberError(
-                f"tensor {name!r} goes up to {highest:.3g}, expected at most {largest:g}"
-            )
+            raise NumberError(f"{name!r} goes up to {highest:.3g}, expected at most {largest:g}")
 
 
 def tensor_sentence(name: str, tensors: Mapping[str, str], update: bool = False) -> str:

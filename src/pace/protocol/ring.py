@@ -88,12 +88,6 @@ def from_bytes(content: bytes, count: int, offset: int = 0) -> Ring:
     return Ring(high.astype(np.uint64), low.astype(np.uint64))
 
 
-def from_words(words: Tensor) -> Ring:
-    """The inverse of `Ring.words`."""
-    whole = words.numpy().view(np.uint64)
-    return Ring(whole[..., 0], whole[..., 1])
-
-
 Seal = Callable[[Ring], Ring]  # adds this client's masks
 
 
@@ -107,8 +101,7 @@ def in_ring(statistic: Message, clients: int) -> Ring:
     for name, value in statistic.items():
         if (highest := float(value.abs().max())) * clients >= LIMIT:
             raise NumberError(
-                f"{name!r} goes up to {highest:.3g}: the sum of {clients} such numbers "
-                f"may exceed {LIMIT:.3g} and cannot be sealed"
+                f"{name!r} cannot be sealed: {clients} times {highest:.3g} may exceed {LIMIT:.3g}"
             )
     return from_numbers(statistic)
 
@@ -117,18 +110,17 @@ def opened_sum(uploads: Uploads, clients: int) -> Message:
     """The sum of all clients' statistics; memory for one batch of uploads."""
     if len(uploads) != clients:
         raise TooFewError(
-            f"{len(uploads)} of {clients} sealed uploads are here: they can be opened all "
-            "together or not at all"
+            f"{len(uploads)} of {clients} sealed uploads are here: open all together or not at all"
         )
     sums: dict[str, Ring] = {}
     for batch in uploads.batches():
         for name, words in batch.items():
-            part = from_words(words).total()
+            high, low = np.moveaxis(words.numpy().view(np.uint64), -1, 0)
+            part = Ring(high, low).total()
             sums[name] = sums[name] + part if name in sums else part
     total = {name: value.numbers() for name, value in sums.items()}
     if float(total.pop(ONE)) != clients:
         raise SealError(
-            "the masks of the sealed uploads do not cancel, so nothing can be read: a client "
-            "sealed with another key or for another job; make a new job"
+            "masks of the uploads do not cancel: a client has another key or job; make a new job"
         )
     return total

@@ -52,8 +52,7 @@ def fit(
 
     Example:
         >>> import pace
-        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
-        >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
+        >>> graphs = pace.divide(pace.load("synthetic"), "dirichlet", clients=3)
         >>> federation = pace.agree(graphs, "pace:rank=2", hidden=8, epochs=5)
         >>> kept, upload = pace.fit(graphs[0], federation)
         >>> upload[:4]
@@ -63,10 +62,7 @@ def fit(
         return share(form.fit_rows(graph, federation), graph, federation, seal)
     check(graph, federation)
     if not (graph.train | graph.val | graph.test).any():
-        raise GraphError(
-            "the graph has no masks: mark training nodes with Graph.build(…, train=mask), or divide a "
-            "dataset, which draws masks"
-        )
+        raise GraphError("the graph has no masks: mark training nodes, or divide a dataset")
     local = train(
         graph.to(device),
         federation.network,
@@ -87,9 +83,7 @@ def share(
     _check_finite(message, graph)
     if federation.sealed:
         if seal is None:
-            raise SettingError(
-                "a sealed federation needs every client's keys: give `fit` its `seal`"
-            )
+            raise SettingError("a sealed upload needs every client's keys: give `fit` its `seal`")
         masked = seal(ring.in_ring(message, federation.clients))
         upload = wire.framed(upload_layout(federation), masked.to_bytes(), federation.digest)
     else:
@@ -103,9 +97,8 @@ def _check_finite(learnt: Message, graph: Graph) -> None:
         # The least and the largest are read in one pass, and are nan where any number is.
         if value.numel() and not all(map(math.isfinite, map(float, torch.aminmax(value)))):
             raise NumberError(
-                f"after training, {name!r} holds a number that is not finite, as happens when "
-                f"features are large (here up to {float(graph.x.abs().max()):.3g}): bring them to "
-                "about the size of 1, in the same way at every site"
+                f"after training {name!r} is not finite, as happens when features are large (here "
+                f"up to {float(graph.x.abs().max()):.3g}): bring them to about 1, everywhere alike"
             )
 
 
@@ -125,8 +118,7 @@ def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
 
     Example:
         >>> import pace
-        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
-        >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
+        >>> graphs = pace.divide(pace.load("synthetic"), "dirichlet", clients=3)
         >>> federation = pace.agree(graphs, "pace:rank=2", hidden=8, epochs=5)
         >>> len(pace.merge([pace.fit(graph, federation)[1] for graph in graphs], federation))
         3
@@ -196,10 +188,7 @@ def check_upload(upload: bytes, federation: Federation) -> Message:
     """The message of an upload that may count; anything else is refused, each kind by its error."""
     frame = wire.decode(upload, upload_layout(federation), federation.digest)
     if frame.answers != wire.NOBODY:
-        raise LayoutError(
-            f"this is the return to upload {frame.answers.hex()}, expected an upload: "
-            "uploads go to the server, returns come from it"
-        )
+        raise LayoutError(f"this is the return to upload {frame.answers.hex()}, expected an upload")
     if not federation.sealed:  # under its masks it is noise: what can be checked is their sum
         federation.method.check(frame.message, federation)
     return frame.message

@@ -1,7 +1,5 @@
 """The uploads of a federation, for the server: decoded in batches, read as often as a method likes."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +28,6 @@ class Uploads(Protocol):
 
     def batches(self) -> Iterator[Message]:
         """At most `BATCH` at a time; every tensor has a first dimension for the clients."""
-        ...
 
     def __iter__(self) -> Iterator[Message]:
         for batch in self.batches():
@@ -58,6 +55,34 @@ class Without(Uploads):
     def batches(self) -> Iterator[Message]:
         numbered = enumerate(self.uploads)
         return batches(upload for index, upload in numbered if index % self.groups != self.group)
+
+
+class RowStore:
+    """Batches of decoded rows, read as often as they are asked for; many are in a temporary file."""
+
+    def __init__(self) -> None:
+        self.file = SpooledTemporaryFile(HELD)  # noqa: SIM115 - closed with this object
+        finalize(self, self.file.close)
+        self.shapes: list[torch.Size] = []
+
+    def append(self, rows: Tensor) -> None:
+        try:
+            self.file.seek(0, SEEK_END)
+            self.file.write(rows.numpy().data)
+        except OSError as error:
+            raise FileError(
+                f"uploads do not fit into {gettempdir()} ({error.strerror}): set TMPDIR elsewhere"
+            ) from error
+        self.shapes.append(rows.shape)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        begin = 0
+        for shape in self.shapes:
+            rows = torch.empty(shape)
+            self.file.seek(begin)  # others may read in between
+            self.file.readinto(rows.numpy().data)
+            begin += rows.nbytes
+            yield rows
 
 
 @dataclass
@@ -102,32 +127,3 @@ class Received(Uploads):
                 kept.append(rows)
             yield rows
         self._checksums, self._kept = checksums, None if sealed else kept
-
-
-class RowStore:
-    """Batches of decoded rows, read as often as they are asked for; many are in a temporary file."""
-
-    def __init__(self) -> None:
-        self.file = SpooledTemporaryFile(HELD)  # noqa: SIM115 - closed with this object
-        finalize(self, self.file.close)
-        self.shapes: list[torch.Size] = []
-
-    def append(self, rows: Tensor) -> None:
-        try:
-            self.file.seek(0, SEEK_END)
-            self.file.write(rows.numpy().data)
-        except OSError as error:
-            raise FileError(
-                f"the decoded uploads do not fit into {gettempdir()} ({error.strerror}): set TMPDIR "
-                "to a folder with more space"
-            ) from error
-        self.shapes.append(rows.shape)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        begin = 0
-        for shape in self.shapes:
-            rows = torch.empty(shape)
-            self.file.seek(begin)  # others may read in between
-            self.file.readinto(rows.numpy().data)
-            begin += rows.nbytes
-            yield rows

@@ -57,9 +57,7 @@ class Layout(dict[str, tuple[int, ...]]):
         super().__init__(shapes)
         self.numbers = numbers
         if len(self) > TENSORS:
-            raise LayoutError(
-                f"the message has {len(self)} tensors, a frame holds {TENSORS}: use fewer layers"
-            )
+            raise LayoutError(f"{len(self)} tensors, a frame holds {TENSORS}: use fewer layers")
 
     @cached_property
     def table(self) -> bytes:
@@ -96,10 +94,7 @@ class Frame:
 
 
 def encode(
-    message: Mapping[str, Tensor],
-    digest: bytes,
-    answers: bytes = NOBODY,
-    numbers: str = "float32",
+    message: Mapping[str, Tensor], digest: bytes, answers: bytes = NOBODY, numbers: str = "float32"
 ) -> bytes:
     return framed(layout(message, numbers), written(message, numbers), digest, answers)
 
@@ -156,9 +151,7 @@ def check(
             f"newer PACE made it, {records.UPDATE}"
         )
     if not intact(frame):
-        raise DamageError(
-            "the frame was damaged on its way (its checksum does not fit): send it again"
-        )
+        raise DamageError("the frame was damaged on its way, its checksum is wrong: send it again")
     shapes, offset = read_table(frame, count, agreed)
     if agreed is not None and shapes.numbers != agreed.numbers:
         raise VersionError(f"the frame's numbers are {shapes.numbers}, expected {agreed.numbers}")

@@ -1,14 +1,12 @@
 """Many clients and seeds: all at once on a GPU with pace-gpu, and after an interruption."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
@@ -40,10 +38,10 @@ class Forward:
         self.graphs, self.network, self.device = graphs, network, torch.device(device)
 
     @classmethod
-    def on(cls, graphs: Sequence[Graph], network: Network, device: torch.device | str) -> Forward:
+    def on(cls, graphs: Sequence[Graph], network: Network, device: torch.device | str) -> Self:
         """The one that is fastest there."""
         cohort = gpu_cohort(device)
-        kind: type[Forward] = cls if cohort is None else cohort.CohortForward
+        kind: type[Self] = cls if cohort is None else cohort.CohortForward
         return kind(graphs, network, device)
 
     @torch.no_grad()

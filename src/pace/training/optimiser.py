@@ -4,13 +4,11 @@ A gradient is autograd's numbers at a fraction of its calls, a step one kernel h
 Every tensor of a gradient may have leading dimensions, the clients and seeds of a cohort.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -168,7 +166,7 @@ class Target:
     share: Tensor  # (1, n): 1/n
 
     @classmethod
-    def of(cls, labels: Tensor, classes: int) -> Target:
+    def of(cls, labels: Tensor, classes: int) -> Self:
         share = torch.full((1, len(labels)), 1 / len(labels), device=labels.device)
         return cls(-share * targets(labels, classes).t(), share)
 

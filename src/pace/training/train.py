@@ -79,12 +79,11 @@ def train_cohort(
     # A clipped step needs the norm of one client's gradient.
     cohort = gpu_cohort(device) if recipe.clip is None and has_closed_form(model, recipe) else None
     if cohort is not None:
+        done = set[int]().union(*learnt.values())
         at_once = {
             client: graph
             for client, graph in enumerate(graphs)
-            if not any(client in done for done in learnt.values())
-            and graph.train.any()
-            and cohort.knows(graph)
+            if client not in done and graph.train.any() and cohort.knows(graph)
         }
         batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one
@@ -109,21 +108,19 @@ def _train_refits(
     **how: Any,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train_cohort` of each fit; models are counted as done with the last."""
-    grouped = [refitted.regrouped(graph) for graph in graphs]
-    trained = [refitted.trained_fits(graph) for graph in grouped]
+    parts = list(map(refitted.fitted_graphs, graphs))
     learnt: dict[int, list[dict[str, Params]]] = {seed: [{} for _ in graphs] for seed in starts}
-    for fits in (FITS, FITS[:1]):
-        clients = [client for client, own in enumerate(trained) if own == fits]
-        for fit in fits:
-            models = train_cohort(
-                [refitted.fitted_on(grouped[client], fit) for client in clients],
-                model.inner,
-                {seed: refitted.fit_of(start, fit) for seed, start in starts.items()},
-                progress=progress if fit == fits[-1] else silent,
-                **how,
-            )
-            for seed, (index, client) in product(starts, enumerate(clients)):
-                learnt[seed][client][fit] = models[seed][index]
+    for fit in reversed(FITS):
+        clients = [client for client, own in enumerate(parts) if fit in own]
+        models = train_cohort(
+            [parts[client][fit] for client in clients],
+            model.inner,
+            {seed: refitted.fit_of(start, fit) for seed, start in starts.items()},
+            progress=progress if fit == FITS[0] else silent,
+            **how,
+        )
+        for seed, (index, client) in product(starts, enumerate(clients)):
+            learnt[seed][client][fit] = models[seed][index]
     return {seed: list(map(refitted.joined, clients)) for seed, clients in learnt.items()}
 
 
@@ -137,11 +134,12 @@ def has_closed_form(model: Network, recipe: Recipe) -> TypeGuard[GCN]:
 def learner(graph: Graph, model: Network, recipe: Recipe, progress: Progress = silent) -> Learn:
     """How one client trains from any start: in closed form if there is one, else by autograd."""
     if isinstance(model, Refitted):
-        fits, graph = refitted.trained_fits(graph), refitted.regrouped(graph)
         parts = {}
-        for fit in fits:  # a bar counts the last one's epochs
-            counted = progress if fit == fits[-1] else silent
-            parts[fit] = learner(refitted.fitted_on(graph, fit), model.inner, recipe, counted)
+        for fit, part in refitted.fitted_graphs(
+            graph
+        ).items():  # a bar counts the last one's epochs
+            counted = progress if fit == FITS[0] else silent
+            parts[fit] = learner(part, model.inner, recipe, counted)
         return lambda start, seed: refitted.joined(
             {fit: learn(refitted.fit_of(start, fit), seed) for fit, learn in parts.items()}
         )

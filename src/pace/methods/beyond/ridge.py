@@ -85,9 +85,8 @@ class Regression:
 
     def used_columns(self, graph: Graph, classes: int) -> Tensor:
         """Those that some node of the graph has; what the answer says of others is not taken."""
-        rows: Tensor = (
-            rows_by(self.map, self.fit, graph, classes) if self.map == LABELS else graph.x
-        )
+        known = self.map == LABELS
+        rows: Tensor = rows_by(self.map, self.fit, graph, classes) if known else graph.x
         used = (rows != 0).any(0)
         return torch.cat([used] * 3 + [used.new_ones(4)]) if self.map == NEIGHBOURHOOD else used
 
@@ -204,10 +203,8 @@ class Regressed(ClosedForm):
         return message
 
     def blank_return(self, federation: Federation) -> Message:
-        count, classes = len(self.strengths), federation.model.classes
-        return self.returned(
-            lambda parts: torch.zeros(count, parts[0].columns(federation), classes)
-        )
+        many, classes = len(self.strengths), federation.model.classes
+        return self.returned(lambda parts: torch.zeros(many, parts[0].columns(federation), classes))
 
     def grouped(self, graph: Graph) -> Graph:
         """The graph as it is fitted to: `models.regrouped` where every label is read."""
@@ -272,8 +269,7 @@ class Regressed(ClosedForm):
             return Regression(name, fit).predict(own, graph)
         if not graph.has_edges:
             raise GraphError(
-                f"the rows have no column {column!r}: this model's Local predicts from a graph, or from "
-                "rows that bring its logits"
+                f"the rows have no column {column!r}: give Local's logits, or a graph to predict"
             )
         return federation.model(own, graph).logits
 
@@ -316,20 +312,19 @@ class Regressed(ClosedForm):
                 used = regression.used_columns(graph, federation.model.classes)
             answers = list(merging.expanded(basis * used, mixing, len(self.strengths)))
             subject = TITLES.get(name, f"{name.removeprefix('hop')} hops")
-            titles = [f"ridge on {subject}, λ = {strength:g}" for strength in self.strengths]
+            titles = [f"{subject}, λ = {strength:g}" for strength in self.strengths]
             own: list[tuple[Tensor, float]] = []
             if self.own is not None:
-                titles.append(f"ridge on {subject}, corrected here")
+                titles.append(f"{subject}, corrected here")
                 own.append((answers[len(self.strengths) // 2], self.own))
             if self.every_label and name != LABELS:
-                alone = f"{subject} of this site alone"
-                titles += [f"ridge on {alone}, λ = {strength:g}" for strength in ALONE]
+                titles += [f"{subject} of this site alone, λ = {strength:g}" for strength in ALONE]
                 own += [(torch.zeros_like(answers[0]), strength) for strength in ALONE]
             if own:
                 gram = self.gram(graph, regression, federation)
                 answers += gram.own_residuals(*zip(*own, strict=True))
             externals += [
-                External({name: answer.contiguous()}, title, regression.predict)
+                External({name: answer.contiguous()}, f"ridge on {title}", regression.predict)
                 for title, answer in zip(titles, answers, strict=True)
             ]
         return externals

@@ -150,13 +150,8 @@ class FullSums(RidgeSums):
 def sent_sums(total: Message, regression: Regression) -> Sums:
     """G and B or, where G was sketched, S, B and tr G."""
     sums = total[f"{regression.key}/class sums"]
-    if (half := total.get(f"{regression.key}/gram")) is not None:
-        return full(half, len(sums)), sums
+    if (half := total.get(f"{regression.key}/gram")) is not None:  # of a symmetric matrix
+        upper = half.new_zeros(len(sums), len(sums))
+        upper[tuple(torch.triu_indices(*upper.shape))] = half
+        return upper + upper.triu(1).T, sums
     return total[f"{regression.key}/sketch"], sums, total[f"{regression.key}/nodes"]
-
-
-def full(half: Tensor, side: int) -> Tensor:
-    """The symmetric matrix whose upper half was sent."""
-    matrix = half.new_zeros(side, side)
-    matrix[tuple(torch.triu_indices(side, side))] = half
-    return matrix + matrix.triu(1).T
