@@ -249,8 +249,9 @@ def coalesced(
             f"0 to {nodes - 1}: number the nodes from zero"
         )
     _check_length("edge weights have", weights, edges.shape[1])
-    keep = edges[0] != edges[1]
-    source, target = edges[:, keep].long()
+    source, target = edges.long()
+    keep = source != target
+    source, target = source[keep], target[keep]
     ways = ((source, target),) if directed else ((source, target), (target, source))
     keys = torch.cat([first * nodes + second for first, second in ways])
     del source, target, ways
@@ -287,7 +288,8 @@ def expect_graph(value: object) -> None:
     """Refuse anything that is not a Graph, such as PyG's Data, with the way to make one."""
     if not isinstance(value, Graph):
         raise TypeError(
-            f"the graph is a {type(value)}, expected a pace.Graph, as Graph.from_pyg(data) makes"
+            f"the graph is a {type(value).__module__}.{type(value).__name__}, expected a pace.Graph: "
+            "make one of a PyG Data with Graph.from_pyg(data)"
         )
 
 

@@ -17,9 +17,7 @@ LONGEST = 1.25  # times the median column of one's own update
 ENOUGH = 0.05  # share of the validation nodes that see a column: evidence enough for the longest
 
 
-def correction(
-    consensus: Params, own: Carrier, rank: int | None = RANK
-) -> dict[str, LowRank | Tensor]:
+def correction(consensus: Params, own: Carrier, rank: int | None = RANK) -> Carrier:
     """Γ_i = P_r(Δ - own carrier): what receiver i is sent, and right for i alone."""
     (batch,) = corrections(consensus, [{name: value[None] for name, value in own.items()}], rank)
     return {name: value[0] for name, value in batch.items()}

@@ -35,11 +35,9 @@ class AboutMethod:
     sentence: str = ""
     settings: tuple[str, ...] = ()
     problem: str = ""  # what is wrong with an installed package's, of which there is no more to say
-    sums: bool = False
-    """Whether the server needs no more than a sum over clients, so that a job can be sealed."""
+    sums: bool = False  # whether the server needs no more than a sum, so that a job can be sealed
     needs: str = ""  # why a sum is not enough
-    upload: int = 0
-    """Bytes for the paper's model on Cora; `dense` are those of the model itself."""
+    upload: int = 0  # bytes for the paper's model on Cora; `dense` are those of the model itself
     returned: int = 0
     dense: int = 1
 

@@ -16,10 +16,7 @@ from pace.params import Params, add, subtract
 from pace.protocol import Explanation, External, Federation, Message, Reading, Uploads, Weight
 
 AVERAGED = "; it multiplies no rows, so the plain mean is taken"
-MOMENTS = (
-    "The moments of layer 1 tell, for each feature, how strongly it occurs around your training "
-    "nodes."
-)
+MOMENTS = "By feature, layer 1's moments tell how strongly it occurs around your training nodes."
 
 
 @dataclass(frozen=True)

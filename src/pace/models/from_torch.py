@@ -139,8 +139,7 @@ class TorchModel(Model):
         module = self.module.to(graph.x.device).train(training)
         weights = (graph.weights,) if graph.weights is not None and self.reads_weights else ()
         given = (module, dict(params), (graph.x, graph.edges, *weights))
-        inputs: dict[str, Rows] = {}
-        unpropagated: dict[str, Rows] = {}
+        inputs, unpropagated = dict[str, Rows](), dict[str, Rows]()
         if training:
             bits = (drop(torch.ones(63)) > 0).tolist()
             with _seeded(sum(1 << index for index, bit in enumerate(bits) if bit)):

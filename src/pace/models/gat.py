@@ -129,8 +129,7 @@ class GAT(Layered):
         return Field(reached.centers[1:], (sources, *layers))
 
     def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
-        inputs: dict[str, Rows] = {}
-        unpropagated: dict[str, Rows] = {}
+        inputs, unpropagated = dict[str, Rows](), dict[str, Rows]()
         outputs: list[Tensor] = []
         hidden: Operator | Tensor
         hidden, *by_layer = field.operators
@@ -146,8 +145,7 @@ class GAT(Layered):
             joined = heads.mean(1) if layer + 1 == self.layers else heads.flatten(1)
             outputs.append(joined + params[f"{layer}.bias"])
             unpropagated[f"{layer}.weight"] = hidden
-            attended = partial(attended_rows, hidden, weights, total, edges)
-            inputs[f"{layer}.weight"] = Later(attended)
+            inputs[f"{layer}.weight"] = Later(partial(attended_rows, hidden, weights, total, edges))
         return Pass(inputs, unpropagated, tuple(outputs))
 
     def attention(

@@ -158,17 +158,14 @@ class Layered(Model):
         hops = list(accumulate((layer.travels for layer in above), initial=0))
         for hop, layer in zip(hops, above, strict=False):
             own = reached.own[hop] if layer.travels else slice(None)
-            operators += [
-                reached.blocks[hop] if linear.travels else own for linear in layer.weights
-            ]
+            operators += [reached.blocks[hop] if part.travels else own for part in layer.weights]
         layers = zip(hops, self.layout, strict=True)
         seen = tuple(reached.centers[hop] for hop, layer in layers if not layer.inner)
         return Field(seen, tuple(operators), graph.x if centers is None else None)
 
     def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
         """One pass over a field; `drop` is applied to every hidden activation."""
-        inputs: dict[str, Rows] = {}
-        unpropagated: dict[str, Rows] = {}
+        inputs, unpropagated = dict[str, Rows](), dict[str, Rows]()
         outputs: list[Tensor] = []
         hidden: Tensor | None = None
         operators = iter(field.operators)
@@ -216,9 +213,7 @@ class Layered(Model):
         for layer in self.layout:
             parts: list[tuple[Rows, Tensor]] = []
             for linear in layer.weights:
-                below = hidden
-                if below is None:
-                    below = self.first(graph) if linear.travels else features(graph)
+                below = hidden or (self.first(graph) if linear.travels else features(graph))
                 product = partial(_product, below, params[linear.weight].t())
                 rows: Rows = Later(product)
                 if hidden is not None and linear.travels:

@@ -103,9 +103,7 @@ class SGC(Layered):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.widths) != 2:
-            raise SettingError(
-                f"widths are {self.widths}: an sgc has no hidden layer, give features and classes"
-            )
+            raise SettingError(f"widths are {self.widths}, but an sgc has no hidden layer")
 
     @classmethod
     def sized(cls, features: int, hidden: int, layers: int, classes: int, **settings: Any) -> Self:

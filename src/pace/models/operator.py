@@ -95,8 +95,7 @@ class Operator:
 
     def __getitem__(self, chosen: Tensor) -> Tensor:
         """The chosen rows, dense."""
-        matrix = self.rows(chosen).matrix
-        return matrix.to_dense() if self.is_sparse else matrix
+        return self.rows(chosen).matrix.to_dense()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,19 +138,16 @@ class Product:
 
 class LinearMap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, forward: Any, back: Any) -> Tensor:
+    def forward(ctx: Any, dense: Tensor, forward: Any, back: Any) -> Any:
         ctx.back = back
-        product: Tensor = forward(dense)
-        return product
+        return forward(dense)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return ctx.back(gradient), None, None
 
 
-def linear_map(
-    dense: Tensor, forward: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]
-) -> Tensor:
+def linear_map(dense: Tensor, forward: Multiply, back: Multiply) -> Tensor:
     """forward(H), linear in H, whose gradient is back(G)."""
     if not dense.requires_grad:
         return forward(dense)
@@ -200,10 +196,8 @@ def csr_tensor(matrix: sparse.csr_array) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         parts = (matrix.indptr.astype(narrow), matrix.indices.astype(narrow), matrix.data)
-        starts, columns, values = map(torch.from_numpy, parts)
-        return torch.sparse_csr_tensor(
-            starts, columns, values, matrix.shape, check_invariants=False
-        )
+        starts, columns, data = map(torch.from_numpy, parts)
+        return torch.sparse_csr_tensor(starts, columns, data, matrix.shape, check_invariants=False)
 
 
 def csr_array(matrix: Tensor) -> sparse.csr_array:

@@ -166,14 +166,10 @@ def _operator(graph: Graph, rows: Tensor, columns: Tensor, values: Tensor) -> Op
 class Reach:
     """Row sets R_0, …, R_n, from the widest to the centres; R_l+1 is part of R_l."""
 
-    rows: tuple[Places, ...]
-    """Nodes of each row set."""
-    blocks: tuple[Operator, ...]
-    """A from R_l to R_l+1: (rows of R_l+1, rows of R_l)."""
-    own: tuple[Places, ...]
-    """Where the rows of R_l+1 are among those of R_l."""
-    centers: tuple[Tensor, ...]
-    """Where the centres are among the rows of each R_l."""
+    rows: tuple[Places, ...]  # nodes of each row set
+    blocks: tuple[Operator, ...]  # A from R_l to R_l+1: (rows of R_l+1, rows of R_l)
+    own: tuple[Places, ...]  # where the rows of R_l+1 are among those of R_l
+    centers: tuple[Tensor, ...]  # where the centres are among the rows of each R_l
 
 
 def reach(matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | None) -> Reach:

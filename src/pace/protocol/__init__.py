@@ -8,11 +8,9 @@ from pace.protocol.method import (
     ClosedForm,
     Explanation,
     External,
-    Message,
     Method,
     Reading,
     Summable,
-    Uploads,
     Weight,
     bounded,
     tensor_sentence,
@@ -20,4 +18,4 @@ from pace.protocol.method import (
 from pace.protocol.number_formats import KINDS
 from pace.protocol.ring import Ring, Seal, counted, in_ring
 from pace.protocol.steps import adopt, fit, merge
-from pace.protocol.uploads import Messages, Received, Without
+from pace.protocol.uploads import Message, Messages, Received, Uploads, Without

@@ -68,10 +68,8 @@ class AdoptedModel:
 class Rehearsal:
     """Models fitted without some labelled nodes, on which they are weighed."""
 
-    sets: Sequence[Tensor]
-    """Logits of every node, of Local and of each External in the order of `adopt`."""
-    held_out: Tensor
-    """The nodes to weigh on, (nodes,) bool."""
+    sets: Sequence[Tensor]  # logits of every node, of Local and of each External as in `adopt`
+    held_out: Tensor  # the nodes to weigh on, (nodes,) bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +122,7 @@ class Receiver:
     kept: Kept
     returned: bytes
     federation: Federation
-    local: Tensor | None = None
-    """Local's logits on the graph, where they are known."""
+    local: Tensor | None = None  # Local's logits on the graph, where they are known
 
 
 Predict = Callable[[Sequence[Sequence[Params]]], Sequence[Sequence[Tensor]]]

@@ -54,10 +54,7 @@ class Federation:
 
     def __post_init__(self) -> None:
         if isinstance(self.model, torch.nn.Module):
-            raise TypeError(
-                f"the model is a torch module, {type(self.model).__name__}: make a model of it with "
-                "pace.from_torch(module, features, classes)"
-            )
+            raise TypeError("give pace.from_torch(module, features, classes), not a torch module")
         object.__setattr__(self, "numbers", self.numbers or self.method.numbers)
         if not -(2**63) <= self.seed < 2**64:
             raise SettingError(f"the seed is {self.seed}, expected a whole number of 64 bits")
@@ -119,10 +116,7 @@ def check_sealable(method: Method, name: str, clients: int = LEAST_SEALED) -> No
             f"{name} cannot be sealed: {method.needs}, and only sums are seen; take pace or fedavg"
         )
     if clients < LEAST_SEALED:
-        raise SettingError(
-            f"{clients} participants cannot be sealed, expected {LEAST_SEALED} or more: each of two "
-            "knows its own part of their sum, so also the other's"
-        )
+        raise SettingError(f"{clients} sites cannot be sealed, expected {LEAST_SEALED} or more")
 
 
 def describe(setting: Any) -> Any:

@@ -31,9 +31,7 @@ def check(graph: Graph, federation: Federation) -> None:
             "use the same columns in the same order at every site"
         )
     if int(graph.y.max()) >= classes:
-        raise GraphError(
-            f"the largest label is {int(graph.y.max())}, expected one of {classes} classes, from 0"
-        )
+        raise GraphError(f"the largest label is {int(graph.y.max())}, expected less than {classes}")
 
 
 @lru_cache(maxsize=32)

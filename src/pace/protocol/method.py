@@ -260,7 +260,6 @@ class Summable(Method):
 
     def check_total(self, total: Message, clients: int, federation: Federation) -> None:
         """Refuse a sum that no honest clients' statistics have, as far as a sum shows it."""
-        return
 
     @abstractmethod
     def answer(self, total: Message, federation: Federation) -> Message:

@@ -115,12 +115,9 @@ def opened_sum(uploads: Uploads, clients: int) -> Message:
     sums: dict[str, Ring] = {}
     for batch in uploads.batches():
         for name, words in batch.items():
-            high, low = np.moveaxis(words.numpy().view(np.uint64), -1, 0)
-            part = Ring(high, low).total()
+            part = Ring(*np.moveaxis(words.numpy().view(np.uint64), -1, 0)).total()
             sums[name] = sums[name] + part if name in sums else part
     total = {name: value.numbers() for name, value in sums.items()}
     if float(total.pop(ONE)) != clients:
-        raise SealError(
-            "masks of the uploads do not cancel: a client has another key or job; make a new job"
-        )
+        raise SealError("the masks do not cancel: a client has another key or job; make a new job")
     return total

@@ -45,7 +45,7 @@ class Dropout:
         (keep,) = self.kept(1, [hidden.numel()])
         return hidden * (keep.reshape(hidden.shape).to(hidden.device) * self.scale)
 
-    def kept(self, epochs: int, counts: Sequence[int]) -> list[Tensor]:
+    def kept(self, epochs: int, counts: Sequence[int]) -> Iterator[Tensor]:
         """For each of `counts` and in every epoch so many independent draws, (epochs, count).
 
         One where a number is kept and zero where it is dropped; layer after layer in each epoch.
@@ -53,7 +53,6 @@ class Dropout:
         per_word = masks_per_word(self.threshold)
         lengths = [-(-count // per_word) for count in counts]
         words = self.bits.random_raw(epochs * sum(lengths)).reshape(epochs, sum(lengths))
-        masks = []
         parts = np.split(words, np.cumsum(lengths)[:-1], axis=1)
         for part, count in zip(parts, counts, strict=True):
             bits = np.ascontiguousarray(part)
@@ -61,8 +60,7 @@ class Dropout:
                 ones = np.unpackbits(bits.view(np.uint8), axis=1, count=count)
             else:
                 ones = (bits.view(np.uint16)[:, :count] >= self.threshold).view(np.uint8)
-            masks.append(torch.from_numpy(ones))
-        return masks
+            yield torch.from_numpy(ones)
 
 
 class Activation:

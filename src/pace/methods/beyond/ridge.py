@@ -194,12 +194,11 @@ class Regressed(ClosedForm):
 
         Directions that fits shared would carry labels into answers that those labels weigh.
         """
-        message = {}
+        message: dict[str, Tensor] = {}
         for regression in self.regressions:
-            answers = solve(self.parts(regression))
-            factors = merging.compressed(answers, self.rank(answers.shape[2]))
-            for part, factor in zip(("basis", "mixing"), factors, strict=True):
-                message[f"{regression.key}/{part}"] = factor
+            answers, key = solve(self.parts(regression)), regression.key
+            basis, mixing = merging.compressed(answers, self.rank(answers.shape[2]))
+            message |= {f"{key}/basis": basis, f"{key}/mixing": mixing}
         return message
 
     def blank_return(self, federation: Federation) -> Message:
@@ -241,11 +240,9 @@ class Regressed(ClosedForm):
         return {fit: LOCAL if fit == self.fits[-1] else f"{LOCAL}_{fit}" for fit in self.fits}
 
     def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> dict[str, Tensor]:
+        classes = federation.model.classes
         readers = {row_key(part.map, part.fit): part for part in self.regressions}
-        return {
-            row: rows_by(reader.map, reader.fit, graph, federation.model.classes)[nodes]
-            for row, reader in readers.items()
-        }
+        return {row: rows_by(r.map, r.fit, graph, classes)[nodes] for row, r in readers.items()}
 
     def fit_rows(self, graph: Graph, federation: Federation) -> Params:
         """The ridge regression of a site's own rows, by the last hop, of each fit."""
@@ -268,9 +265,7 @@ class Regressed(ClosedForm):
         if name in own:
             return Regression(name, fit).predict(own, graph)
         if not graph.has_edges:
-            raise GraphError(
-                f"the rows have no column {column!r}: give Local's logits, or a graph to predict"
-            )
+            raise GraphError(f"the rows have no column {column!r}: give Local's logits or a graph")
         return federation.model(own, graph).logits
 
     def gram(self, graph: Graph, regression: Regression, federation: Federation) -> Gram:
@@ -457,9 +452,7 @@ class PaceRidge(Regressed):
             stacks = [part.stacked_rows(batch) for part in parts for batch in batches]
             rows, labels = map(torch.cat, zip(*stacks, strict=True))
             sent = torch.linalg.vector_norm(rows, dim=1) > 0  # small sites leave rows empty
-            if not sent.all():
-                rows, labels = rows[sent], labels[sent]
-            return merging.solve_rows(rows, labels, self.strengths)
+            return merging.solve_rows(rows[sent], labels[sent], self.strengths)
 
         return solve
 

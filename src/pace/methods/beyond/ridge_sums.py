@@ -56,7 +56,6 @@ class RidgeSums(Regressed, Summable):
         return message
 
     def rank(self, classes: int) -> int:
-        """A regression tells `classes` classes apart in one direction fewer."""
         least = super().rank(classes)
         return least if classes <= FEW_CLASSES else max(least, classes - 1)
 
@@ -84,11 +83,8 @@ class RidgeSums(Regressed, Summable):
         """
         for regression in (part for part in self.sent() if part.map != LABELS):
             products, sums, *nodes = (part.double() for part in sent_sums(total, regression))
-            if nodes:
-                (limit,) = nodes
-            else:
-                squares = products.diagonal()
-                limit = (squares.sum().clamp_min(0) * squares).sqrt()  # nan below zero
+            squares = products.diagonal()  # a root below zero is nan
+            limit = nodes[0] if nodes else (squares.sum().clamp_min(0) * squares).sqrt()
             most = sums.abs().sum(1)
             if not (most <= 1.01 * limit + 0.01 * clients).all():
                 raise WeightError(
