@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from os import SEEK_END
-from tempfile import SpooledTemporaryFile, gettempdir
+from tempfile import TemporaryFile, gettempdir
 from typing import Protocol
 from weakref import finalize
 
@@ -58,14 +58,19 @@ class Without(Uploads):
 
 
 class RowStore:
-    """Batches of decoded rows, read as often as they are asked for; many are in a temporary file."""
+    """Batches of decoded rows, read as often as wanted; those beyond `HELD` are in a temporary file."""
 
     def __init__(self) -> None:
-        self.file = SpooledTemporaryFile(HELD)  # noqa: SIM115 - closed with this object
+        self.file = TemporaryFile()  # noqa: SIM115 - closed with this object
         finalize(self, self.file.close)
-        self.shapes: list[torch.Size] = []
+        self.batches: list[Tensor | torch.Size] = []  # rows, or the shape of those in the file
+        self.free = HELD
 
     def append(self, rows: Tensor) -> None:
+        if rows.nbytes <= self.free:
+            self.free -= rows.nbytes
+            self.batches.append(rows.clone())  # who reads `rows` may write into them
+            return
         try:
             self.file.seek(0, SEEK_END)
             self.file.write(rows.numpy().data)
@@ -73,12 +78,15 @@ class RowStore:
             raise FileError(
                 f"uploads do not fit into {gettempdir()} ({error.strerror}): set TMPDIR elsewhere"
             ) from error
-        self.shapes.append(rows.shape)
+        self.batches.append(rows.shape)
 
     def __iter__(self) -> Iterator[Tensor]:
         begin = 0
-        for shape in self.shapes:
-            rows = torch.empty(shape)
+        for batch in self.batches:
+            if isinstance(batch, Tensor):
+                yield batch.clone()
+                continue
+            rows = torch.empty(batch)
             self.file.seek(begin)  # others may read in between
             self.file.readinto(rows.numpy().data)
             begin += rows.nbytes
