@@ -7,6 +7,7 @@ others; what stays unclear is refused, never guessed.
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, compress, islice
 from typing import Any, NamedTuple
 
@@ -25,14 +26,12 @@ COMMA = re.compile(rf"(?:{SIGN}\d+|{GROUPS}),\d+")  # 61,5 or 1.234,5
 GROUPED = re.compile(GROUPS)  # 1.234 for 1234
 ENGLISH = re.compile(GROUPS.replace(r"\.", ",") + r"(?:\.\d+)?")  # 1,234.5
 GERMAN = re.compile(rf"{COMMA.pattern}|{GROUPS}|{SIGN}\d+")
-LEFT_ALONE = re.compile(r'="(.*)"')
 NUMERAL = r"\d[\d.,]*"
 BOUNDS = (
     (re.compile(rf"[<≤]=?\s*({NUMERAL})"), 0.5),
     (re.compile(rf"[>≥]=?\s*({NUMERAL})|({NUMERAL})\s*\+"), 1.0),
     (re.compile(rf"({NUMERAL})\s*(?:-|–|to|bis)\s*({NUMERAL})"), 0.5),
 )
-STORED = re.compile(r"u?int\d+|halffloat|float|double")  # as numbers, by Arrow
 NUL = "\0"
 
 
@@ -127,9 +126,11 @@ def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
 
 
 def stored_numbers(cells: Sequence[str]) -> Array | None:
-    if not isinstance(cells, ArrowCells) or not STORED.fullmatch(str(cells.column.type)):
-        return None
-    return cells.column.to_numpy()  # type: ignore[no-any-return]
+    """The numbers of a column that Arrow stores as such; None of another."""
+    stored = r"u?int\d+|halffloat|float|double"
+    if isinstance(cells, ArrowCells) and re.fullmatch(stored, str(cells.column.type)):
+        return cells.column.to_numpy()  # type: ignore[no-any-return]
+    return None
 
 
 def parse_cells(cells: Sequence[str], read: Callable[[str], float] = float) -> Array:
@@ -162,8 +163,7 @@ def plain_cells(cells: Sequence[str]) -> Iterable[str]:
 
 def _plain_cell(cell: str) -> str:
     cell = one_line(cell) if "\n" in cell else cell.strip()
-    wrapped = LEFT_ALONE.fullmatch(cell) if cell[:1] == "=" else None
-    return wrapped[1] if wrapped else cell
+    return cell[2:-1] if cell.startswith('="') and cell[2:].endswith('"') else cell
 
 
 def is_number(cell: str) -> bool:
@@ -200,8 +200,8 @@ def parse_columns(
     elif delimiter != "," and False not in pointed.values():
         styles |= dict.fromkeys(grouped, "unclear")
     for name, style in styles.items():
-        if style in READERS:
-            values[name] = parse_cells(columns[name], READERS[style])
+        if style in ("comma", "point", "unclear"):
+            values[name] = parse_cells(columns[name], partial(_read_number, style=style))
     return {name: Numbers(values[name], styles.get(name, "plain")) for name in columns}
 
 
@@ -226,24 +226,12 @@ def _style(cells: Iterable[str]) -> str:
     return "unclear" if german else "plain"
 
 
-def _decimal_comma(cell: str) -> float:
-    if not GERMAN.fullmatch(cell):
-        raise ValueError(cell)
-    return float(re.sub(rf"\.|{GAP}", "", cell).replace(",", "."))
-
-
-def _decimal_point(cell: str) -> float:
-    return float(re.sub(f",|{GAP}", "", cell) if ENGLISH.fullmatch(cell) else cell)
-
-
-def _without_mark(cell: str) -> float:
-    if "." in cell:
-        raise ValueError(cell)
-    return float(cell)
-
-
-READERS: dict[str, Callable[[str], float]] = {  # by style
-    "comma": _decimal_comma,
-    "point": _decimal_point,
-    "unclear": _without_mark,
-}
+def _read_number(cell: str, style: str) -> float:
+    """A number in one of the styles that `float` does not know; ValueError if it is in another."""
+    if style == "point":
+        return float(re.sub(f",|{GAP}", "", cell) if ENGLISH.fullmatch(cell) else cell)
+    if style == "unclear" and "." not in cell:
+        return float(cell)
+    if style == "comma" and GERMAN.fullmatch(cell):
+        return float(re.sub(rf"\.|{GAP}", "", cell).replace(",", "."))
+    raise ValueError(cell)

@@ -5,10 +5,12 @@ No row of another site is read. What is not certain is left for a person, with a
 
 import math
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from importlib import resources
 from itertools import product
 
 from pace.errors import GraphError
@@ -25,35 +27,10 @@ from pace.tables.words import MISSING, fold, unit_of
 MOST_PAIRS = 250_000  # of columns that are compared: half a minute
 ENOUGH = 1.5  # of likeness, for a name to be proposed
 COMPATIBLE = ({"number", "flag"}, {"category", "text"})  # kinds that may be one column
-YES = {"yes", "y", "ja", "j", "true", "oui", "si", "x", "positive", "positiv", "pos"}
-NO = {"no", "n", "nein", "false", "non", "negative", "negativ", "neg"}
-WORDS = (YES, NO, {"m", "male", "man", "mann", "mannlich", "homme"},
-         {"f", "w", "female", "woman", "frau", "weiblich", "femme"})  # fmt: skip
-NAMES: tuple[set[str], ...] = (
-    {"age", "alter", "ageyears", "years", "jahre", "birthdate", "birth", "dob", "dateofbirth",
-     "geburtsdatum", "geburtstag", "geboren", "born", "gebdat"},
-    {"sex", "gender", "geschlecht", "sexe"},
-    {"weight", "gewicht", "bodyweight", "weightkg", "weightlb", "poids"},
-    {"height", "grosse", "groesse", "koerpergroesse", "korpergrosse", "taille"},
-    {"temperature", "temp", "temperatur", "bodytemp"},
-    {"smoker", "smoking", "smokes", "raucher", "rauchen", "fumeur", "tobacco"},
-    {"admitted", "admission", "admissiondate", "admdate", "aufnahme", "aufnahmedatum", "eintritt"},
-    {"cholesterol", "cholesterin", "chol"},
-    {"discharged", "dischargedate", "entlassdatum", "austritt"},
-    {"ward", "station", "abteilung", "department", "service", "fachabteilung"},
-    {"creatinine", "kreatinin", "krea", "crea", "creat", "creatinin"},
-    {"glucose", "glukose", "blutzucker", "bz", "bloodsugar"},
-    {"hemoglobin", "haemoglobin", "hamoglobin", "hb", "hgb"},
-    {"platelets", "thrombocytes", "thrombozyten", "plt"},
-    {"systolic", "sbp", "rrsys", "blutdruck", "bloodpressure"},
-    {"diagnoses", "diagnosis", "diagnosen", "diag", "dx", "comorbidities", "conditions"},
-    {"outcome", "result", "ergebnis", "outcome30d", "readmission", "readmitted", "wiederaufnahme",
-     "entlassung", "class", "label"},
-    {"id", "case", "caseid", "fall", "fallnr", "fallnummer", "patient", "patientid", "patid", "mrn",
-     "pid", "nr"},
-)  # fmt: skip
-BIRTHS = ("birth", "born", "dob", "geb", "naissance")
-ADMISSIONS = ("adm", "aufn", "eintritt", "visit", "date", "datum")
+MEANINGS = tomllib.loads((resources.files("pace.tables") / "meanings.toml").read_text("utf-8"))
+YES, NO = (set(MEANINGS[answer]) for answer in ("yes", "no"))
+WORDS = (YES, NO, *map(set, MEANINGS["words"]))
+NAMES = [*map(set, MEANINGS["columns"])]
 CONVERSIONS = (  # of what, from, to, and what the number is multiplied by
     ("", "lb", "kg", 0.45359237), ("", "inches", "cm", 2.54), ("", "kPa", "mmHg", 7.50062),
     ("", "months", "years", 1 / 12), ("", "days", "years", 1 / 365.25),
@@ -121,9 +98,9 @@ def _rule(name: str, columns: Mapping[str, Sequence[str]], doubts: list[str]) ->
     if folded and folded <= YES | NO and folded & YES and folded & NO:
         return replace(rule, values={word: str(int(fold(word) in YES)) for word in words})
     if are_dates(words):
-        if any(part in fold(name) for part in BIRTHS):
+        if any(part in fold(name) for part in MEANINGS["births"]):
             dates = [n for n in columns if n != name and are_dates(set(columns[n]))]
-            days = [n for part in ADMISSIONS for n in dates if part in fold(n)]
+            days = [n for part in MEANINGS["admissions"] for n in dates if part in fold(n)]
             if days:
                 return replace(rule, age_at=days[0])
             doubts.append('for an age in place of the date, give age_at = "2024-12-31"')
