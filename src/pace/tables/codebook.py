@@ -22,7 +22,6 @@ from pace.tables.dates import show_day
 from pace.tables.problems import MOST_COLUMNS, check_choice, listed
 from pace.tables.words import MISSING
 
-LARGEST_FILE = 16 * 2**20  # bytes
 OTHER, ABSENT = "other", "missing"
 BOTH = "both"
 DIRECTIONS = (BOTH, "keep")  # of edges
@@ -170,7 +169,7 @@ def write_columns(path: Path, record: Described) -> None:
 def read_columns(path: Path, *kinds: type[T]) -> T:
     """The record of a file, edited or not, which is of one of these kinds."""
     last = kinds[-1]
-    content = records.load_toml(path, LARGEST_FILE, last.REMEDY)
+    content = records.load_toml(path, 2**24, last.REMEDY)
     written = content.pop("format", None)
     kind = next((kind for kind in kinds if written == kind.FORMAT), None)
     if kind is None:

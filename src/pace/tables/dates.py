@@ -31,8 +31,6 @@ LIKE_DATES = re.compile(  # also 31.3.24, 31-Mar-2024, March 31, 2024 and 3/31/2
     re.I,
 )
 
-Days = np.ndarray[Any, np.dtype[np.float64]]
-
 
 def are_dates(cells: Collection[str], absent: Collection[str] = ()) -> bool:
     """Whether all of these that are not absent look like dates, of one form; one at least has to."""
@@ -52,7 +50,7 @@ def unclear_days(cells: Sequence[str]) -> str | None:
     return "has dates whose day and month cannot be told apart: write them as 2024-03-31"
 
 
-def parse_dates(cells: Sequence[str]) -> Days:
+def parse_dates(cells: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Days since 2000-01-01 with the part of the day, in UTC; NaN where a cell is no date."""
     either = (match for match in map(EITHER_FIRST.fullmatch, cells) if match)
     month_first = any(int(match["month"]) > 12 for match in either)

@@ -21,13 +21,10 @@ from pace.tables.table import Table
 from pace.tables.words import FEW, MISSING, alike_notes, like_numbers, missing_among, not_words
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
-FEW_WORDS = 10  # so many may be one a row, in a small table
 LARGE = 10.0  # root mean square of a feature that is worth a warning
 OUTLIER_SCALES = 20  # a value further from the centre is most often in another unit
 SHIFTED_SCALES, FEW_ROWS = 4, 10  # a median further from it, of so many rows, is worth a warning
 NARROW = 0.2  # scales: numbers that lie so close together and apart are most often in another unit
-NO_WORDS = ("", "nan")  # in a column that may hold words
-EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
 LIKE_NUMBERS = "looks like numbers with a unit or in a notation that is not read, so words"
 
@@ -41,7 +38,7 @@ class Change:
     rows: Array
 
     def __str__(self) -> str:
-        rows = listed(self.rows.tolist(), EXAMPLES)
+        rows = listed(self.rows.tolist(), 4)
         return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
 
 
@@ -78,7 +75,7 @@ def infer_columns(table: Table) -> list[Column]:
         elif kind == "date":
             notes.append(f"column {name!r} became days since 2000-01-01")
         elif kind == "category":
-            counts = Counter(word for word in table.text[name] if word.lower() not in NO_WORDS)
+            counts = Counter(word for word in table.text[name] if word.lower() not in ("", "nan"))
             words = sorted(counts)
             if not are_categories(counts):
                 most = f"too many to make a feature of each (at most {CATEGORIES})"
@@ -100,9 +97,9 @@ def infer_columns(table: Table) -> list[Column]:
 
 
 def are_categories(counts: Counter[str], least: int = 1, *, forced: bool = False) -> bool:
-    """Whether words are few and recur: most rows hold one of at least `least` rows."""
+    """Whether words are few and recur, most rows holding one of `least` rows; ten may be one a row."""
     rare = sum(count for count in counts.values() if count < least)
-    recur = len(counts) <= FEW_WORDS or 2 * max(len(counts), rare) <= counts.total()
+    recur = len(counts) <= 10 or 2 * max(len(counts), rare) <= counts.total()
     return 0 < len(counts) <= CATEGORIES and (recur or forced)
 
 

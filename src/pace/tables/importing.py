@@ -27,11 +27,9 @@ from pace.tables.words import MISSING, alike_notes, in_order, integer, missing_a
 
 SPECIAL = ("label", "id", "client", "split")  # kinds of columns that are no features
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
-SEPARATORS = ";|,+/&"  # between several values in a cell
 UNKNOWN_WORDS = ("unknown", "unbekannt", "unklar", "not known", "k.a.", "k. a.", "keine angabe")
 SUMS = ("total", "totals", "sum", "summe", "gesamt", "gesamtergebnis", "average", "mittelwert")
 REWRITTEN = re.compile(r"\d[.,]\d+[eE]\+\d+")  # 1.23E+12
-FEW_LABELS = 20
 SPLITS = {"train": 1, "val": 2, "valid": 2, "validation": 2, "test": 3, "": 0, "none": 0}
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
@@ -354,7 +352,7 @@ def _labels(
 def _check_classes(table: Table, column: str, names: Sequence[str], labelled: int) -> None:
     """Refuse what is no class, and warn of classes that a model should not learn."""
     label, warnings = f"label {column!r}", table.problems.warnings
-    if are_dates(names) or (labelled >= FEW_LABELS and 2 * len(names) > labelled):
+    if are_dates(names) or (labelled >= 20 and 2 * len(names) > labelled):
         classes = f"{len(names):,} classes in {labelled:,} rows, such as {names[0]!r}"
         table.refuse(None, f"{label} holds {classes}: PACE learns classes that recur")
     if len(names) == 1:
@@ -369,7 +367,7 @@ def _numbered(cells: Sequence[str], numbers: Mapping[str, int]) -> Tensor:
 
 def _several_classes(labels: Collection[str]) -> str | None:
     """A label that is a list of others: every part of it occurs in another label too."""
-    for separator in SEPARATORS:
+    for separator in ";|,+/&":
         parts = {label: {part.strip() for part in label.split(separator)} for label in labels}
         counts = Counter(part for words in parts.values() for part in words)
         for label, words in sorted(parts.items()):

@@ -29,9 +29,6 @@ from pace.tables.table import Table, check_option, data_columns, read_table
 from pace.tables.words import MISSING, alike_notes, in_order, integer, like_numbers, missing_among
 
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
-DIGITS = 6  # of means and standard deviations
-MOST_CODES = 10  # different whole numbers that may be codes
-PADDED = re.compile(r"0\d+")
 APART, FACTOR = 3, 1.7  # standard deviations between two sites' means, and their ratio
 LARGEST = 1e39  # numbers in tables are float32
 
@@ -216,7 +213,8 @@ def describe_column(
 
 
 def significant(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+    """A mean or standard deviation to the six digits that are told of it."""
+    return float(f"{value:.6g}")
 
 
 def _remarks(table: Table, columns: Sequence[Summary]) -> list[str]:
@@ -225,19 +223,15 @@ def _remarks(table: Table, columns: Sequence[Summary]) -> list[str]:
     def may_be_codes(name: str) -> bool:
         values = np.unique(table.numbers[name].values)
         values = values[np.isfinite(values)]
-        few = 2 < len(values) <= MOST_CODES and bool((values == np.round(values)).all())
-        return few or any(map(PADDED.fullmatch, table.text[name]))
+        few = 2 < len(values) <= 10 and bool((values == np.round(values)).all())
+        return few or any(re.fullmatch(r"0\d+", cell) for cell in table.text[name])
 
+    texts, numbers = ([c.name for c in columns if c.kind == kind] for kind in ("text", "number"))
+    codes = [name for name in numbers if may_be_codes(name)]
     named = {
-        "empty or too many different words, so no feature": [
-            column.name for column in columns if column.kind == "text"
-        ],
+        "empty or too many different words, so no feature": texts,
         LIKE_NUMBERS: [column.name for column in columns if like_numbers(column.words)],
-        "few whole numbers, or zeros in front; if they are codes, say --category": [
-            column.name
-            for column in columns
-            if column.kind == "number" and may_be_codes(column.name)
-        ],
+        "few whole numbers, or zeros in front; if they are codes, say --category": codes,
     }
     return [f"{remark}: {listed(names)}" for remark, names in named.items() if names]
 

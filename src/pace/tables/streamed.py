@@ -20,7 +20,7 @@ from pace.tables.cells import Numbers, parse_cells
 from pace.tables.codebook import Codebook
 from pace.tables.features import infer_columns
 from pace.tables.importing import Columns, Plan, find_ends
-from pace.tables.table import ArrowBlock, Table, arrow, arrow_blocks, open_table
+from pace.tables.table import Table, arrow, arrow_blocks, open_table, read_arrow
 
 SPREAD = 4  # times the number of nodes: ids below it are looked up in a list, in one look
 ROOM_PER_NODE = 160  # bytes: ids and where they are found, labels, split, degrees
@@ -53,8 +53,8 @@ class StreamedTables:
         self.lookup = self._lookup()
 
     def _table(self, block: Any, before: int) -> Table:
-        plan, file = self.plan, ArrowBlock(self.nodes, block, before)
-        rows, text = file.read([*plan.text, *plan.numbers], plan.problems)
+        plan, file = self.plan, self.nodes.name
+        rows, text = read_arrow(block, [*plan.text, *plan.numbers], file, before)
         numbers = {name: Numbers(parse_cells(text[name])) for name in plan.numbers}
         return Table(file, rows, text, numbers, plan.problems)
 

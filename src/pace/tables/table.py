@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from pace.errors import GraphError, SettingError, did_you_mean
+from pace.errors import GraphError, SettingError, did_you_mean, needs_extra
 from pace.io import one_line, open_regular, read_head, size_of
 from pace.tables.cells import ArrowCells, Numbers, Words, parse_columns, plain_cells
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
@@ -28,21 +28,16 @@ if TYPE_CHECKING:
     from pace.tables.mapping import Rule
 
 CHUNK = 2**15  # cells of CSV in memory as text at a time, or one row
-BLOCK = 2**20  # characters
 STREAMED = 2**17  # rows of a block of a table that is too large to be read at once
-MOST_LACKING = 2**16  # cells at the ends of rows
 DELIMITERS = ",;\t|"
 UTF8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
 WINDOWS_NOTE = "not UTF-8, so it was read as Windows-1252: look at the umlauts and accents"
 GARBLED = re.compile("Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]")  # `ö` that was encoded twice, Ã¶
 INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 
-PARQUET = (".parquet", ".pq")
 ROWS, CELLS, UNPACKED = 2**20, 2**26, 2**28  # of any Parquet file, and 1, 64 and 256 a byte of it
-TEXTS = ("string", "large_string")
 UNREAD = ("list<", "large_list<", "fixed_size_list<", "struct<", "map<", "duration", "time32", "time64",
           "binary", "large_binary")  # fmt: skip
-
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
 
 Read = tuple[Sequence[int], dict[str, Sequence[str]]]  # row numbers, and columns as text
@@ -98,7 +93,7 @@ class CsvFile(TableFile):
                 wrong = f"has {len(cells)} cells, the header has {width} columns"
                 problems.add_broken(self.name, row, wrong)
                 lacking += max(0, width - len(cells))
-                if lacking > MOST_LACKING:  # each would be filled in
+                if lacking > 2**16:  # cells, each of which would be filled in
                     problems.add(self.name, None, f"too many cells are lacking up to row {row}")
                     problems.stop()
             yield row, cells if len(cells) == width else (cells + [""] * width)[:width]
@@ -145,7 +140,7 @@ def _encoding(path: Path) -> str:
     for encoding in ("utf-16",) if marked else (UTF8, WINDOWS, LATIN):
         try:
             with TextIOWrapper(open_regular(path), encoding=encoding) as text:
-                for block in iter(lambda: text.read(BLOCK), ""):
+                for block in iter(lambda: text.read(2**20), ""):
                     if "\0" in block:
                         raise GraphError(wrong)
                     if garbled := GARBLED.search(block):
@@ -173,7 +168,7 @@ class ParquetFile(TableFile):
         with self._opened() as file:
             table = file.read(list(columns))
             table.validate(full=True)
-            return ArrowBlock(self.path, table).read(columns, problems)
+            return read_arrow(table, columns, self.name)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -183,7 +178,7 @@ class ParquetFile(TableFile):
             with open_regular(self.path) as content:
                 with pyarrow.parquet.ParquetFile(content) as file:
                     _check_room(file.metadata, size_of(content), self.name)
-                    texts = [field.name for field in file.schema_arrow if str(field.type) in TEXTS]
+                    texts = [f.name for f in file.schema_arrow if str(f.type).endswith("string")]
                 with pyarrow.parquet.ParquetFile(content, read_dictionary=texts) as file:
                     yield file
         except (pyarrow.ArrowInvalid, OSError, UnicodeDecodeError) as error:
@@ -191,30 +186,22 @@ class ParquetFile(TableFile):
             raise GraphError(f"{self.name} is {wrong}") from error
 
 
-class ArrowBlock(TableFile):
-    """All rows of a Parquet file, or some of a table that is too large to be read at once."""
-
-    def __init__(self, path: Path, table: Any, before: int = 0) -> None:
-        super().__init__(path)
-        self.table, self.before, self.columns = table, before, list(table.schema.names)
-
-    def read(self, columns: Sequence[str], problems: Problems) -> Read:
-        for name in columns:
-            if (kind := str(self.table.schema.field(name).type)).startswith(UNREAD):
-                wrong = f"column {name!r} is of {kind}, neither text, numbers nor dates"
-                raise GraphError(f"{self.name}: {wrong}: leave it out (--without, --features)")
-        rows = range(self.before + 1, self.before + len(self.table) + 1)
-        return rows, {name: ArrowCells(self.table.column(name)) for name in columns}
+def read_arrow(table: Any, columns: Sequence[str], file: str, before: int = 0) -> Read:
+    """Columns of an Arrow table: all rows of a file, or a block with so many rows `before` it."""
+    for name in columns:
+        if (kind := str(table.schema.field(name).type)).startswith(UNREAD):
+            wrong = f"column {name!r} is of {kind}, neither text, numbers nor dates"
+            raise GraphError(f"{file}: {wrong}: leave it out (--without, --features)")
+    rows = range(before + 1, before + len(table) + 1)
+    return rows, {name: ArrowCells(table.column(name)) for name in columns}
 
 
 def arrow() -> Any:
     """`pyarrow`, with its parts that are used, or how to get it."""
-    try:
+    with needs_extra("Parquet needs pyarrow", "report"):
         import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
-    except ImportError:
-        raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
     return pyarrow
 
 
@@ -262,7 +249,7 @@ def _check_room(footer: Any, size: int, file: str) -> None:
 class Table:
     """The columns that were asked for as text, '' where a cell is empty, and some as numbers too."""
 
-    file: TableFile
+    name: str  # of its file
     rows: Sequence[int]  # the number of each row, as people count
     text: dict[str, Sequence[str]]
     numbers: dict[str, Numbers]
@@ -271,7 +258,7 @@ class Table:
     def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
         """A problem of one row, or of the whole file; see `Problems.add`."""
         row = None if index is None else self.rows[index]
-        self.problems.add(self.file.name, row, text, kind=kind, cell=cell)
+        self.problems.add(self.name, row, text, kind=kind, cell=cell)
 
     def refuse_cell(self, index: int, name: str, expected: str, wrong: str = "") -> None:
         """A cell that is not what is expected; `wrong` is what many such say of the column."""
@@ -285,7 +272,9 @@ def open_table(path: Path) -> TableFile:
     """A file whose header has been read: `columns` are the names in it."""
     if not path.is_file():
         raise GraphError(f"{path} not found: give a .csv or .parquet file")
-    file: TableFile = ParquetFile(path) if path.suffix.lower() in PARQUET else CsvFile(path)
+    file: TableFile = (
+        ParquetFile(path) if path.suffix.lower() in (".parquet", ".pq") else CsvFile(path)
+    )
     if len(file.columns) > MOST_COLUMNS:
         count = f"{len(file.columns):,} columns, expected at most {MOST_COLUMNS:,}"
         raise GraphError(f"{path.name} has {count}: leave out those that are no features")
@@ -326,7 +315,7 @@ def read_table(
         pairs = zip(values.tolist(), cells[name], strict=True)
         cells[name] = Words(f"{value:.7g}" if value == value else cell for value, cell in pairs)
     problems.notes += [f"{file.name}: {note}" for note in (*file.notes, *notes)]
-    return Table(file, rows, cells, parsed, problems)
+    return Table(file.name, rows, cells, parsed, problems)
 
 
 def check_option(option: str, name: str, columns: Collection[str], file: str) -> None:
