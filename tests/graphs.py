@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from pace.datasets.partition import client_graphs, generator
+from pace.datasets.dataset import Dataset
+from pace.datasets.partition import Random, client_graphs
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.models.networks import GCN
@@ -25,7 +26,7 @@ def clients(count: int = 3, nodes: int = 90, seed: int = 0) -> list[Graph]:
     )
     whole = synthetic(settings)
     parts = [list(range(client * nodes, (client + 1) * nodes)) for client in range(count)]
-    return client_graphs(whole, parts, CLASSES, generator(seed))
+    return client_graphs(Dataset("whole", whole, CLASSES), parts, Random(seed))
 
 
 def federation(method: Method, *, epochs: int = 5, hidden: int = 16, seed: int = 7) -> Federation:

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.partition import (
     PARTITIONS,
+    Random,
     by_dirichlet,
     by_louvain,
     cut,
     describe_clients,
     divide,
-    generator,
     pack,
     read_partition,
     split,
@@ -99,7 +99,7 @@ def test_another_data_seed_draws_other_masks() -> None:
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 2**32 - 1))
 def test_each_class_is_cut_by_the_ratios_rounded_down(labels: list[int], seed: int) -> None:
     y = np.array(labels)
-    parts = split(y, 4, generator(seed), (0.2, 0.4, 0.4))
+    parts = split(y, 4, Random(seed), (0.2, 0.4, 0.4))
     for label in range(4):
         n = int((y == label).sum())
         sizes = [int((y[part] == label).sum()) for part in parts]

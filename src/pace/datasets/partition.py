@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from pace.datasets.dataset import RATIOS, Dataset, Names
+from pace.datasets.dataset import Dataset, Names
 from pace.datasets.file import SUFFIX, write_graph
 from pace.errors import GraphError, SettingError, needs_extra
 from pace.graph import MASKS, Graph, induced
@@ -33,7 +33,6 @@ ATTEMPTS, SMALLEST = 101, 5  # draws, until the smallest client has so many node
 
 FORMAT = "pace-partition-1"
 LARGEST = 2**28  # bytes; twenty million nodes fit
-LONGEST = 160  # bytes, of at most 255 that a file's name has
 PARAMS: dict[str, dict[str, float]] = {
     "louvain": {"resolution": RESOLUTION, "delta": DELTA},
     "dirichlet": {"alpha": ALPHA},
@@ -42,7 +41,7 @@ LIBRARIES = ("scikit-network", "pymetis", "torch-geometric", "torch", "numpy")
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 Nodes = Sequence[int] | Array  # of one client, in the order that numbers them locally
-Random = np.random.RandomState
+Random = np.random.RandomState  # legacy, since the reference masks come from its stream
 
 
 class Division(list[Graph]):
@@ -112,7 +111,7 @@ def divide(
         raise SettingError(f"the data seed is {data_seed}, expected 0 to {2**32 - 1}")
     if not dataset.classes:
         raise GraphError(f"{dataset.name} has no labels: import it with --label COLUMN")
-    random = generator(data_seed)
+    random = Random(data_seed)
     deal = PARTITIONS.prepare(partition, dataset=dataset, clients=clients, random=random)
     nodes = list(deal())
     arrays = list(map(np.asarray, nodes))
@@ -125,28 +124,17 @@ def divide(
             f"{partition} does not give every node to exactly one client: for each client it gives "
             f"the numbers of its nodes, together 0 to {dataset.graph.nodes - 1}"
         )
-    if dataset.has_split:
-        graphs = induced(dataset.graph, nodes)
-    else:
-        graphs = client_graphs(dataset.graph, nodes, dataset.classes, random, dataset.ratios)
+    graphs = client_graphs(dataset, nodes, random)
     return Division(graphs, nodes=nodes, dataset=dataset, partition=partition, data_seed=data_seed)
 
 
-def generator(seed: int | Sequence[int] = DATA_SEED) -> Random:
-    """The stream of a data seed: the legacy generator, since the reference masks come from it."""
-    return np.random.RandomState(seed)
-
-
-def client_graphs(
-    graph: Graph,
-    clients: Sequence[Nodes],
-    classes: int,
-    random: Random,
-    ratios: Sequence[float] = RATIOS,
-) -> list[Graph]:
-    """Each client's induced graph with freshly drawn masks, in client order from one stream."""
-    parts = induced(graph, clients)
-    return [with_masks(part, split(part.y.numpy(), classes, random, ratios)) for part in parts]
+def client_graphs(dataset: Dataset, clients: Sequence[Nodes], random: Random) -> list[Graph]:
+    """Each client's induced graph, with masks of its own or drawn in client order from one stream."""
+    parts = induced(dataset.graph, clients)
+    if dataset.has_split:
+        return parts
+    drawn = (split(part.y.numpy(), dataset.classes, random, dataset.ratios) for part in parts)
+    return list(map(with_masks, parts, drawn))
 
 
 def split(labels: Array, classes: int, random: Random, ratios: Sequence[float]) -> list[Array]:
@@ -168,7 +156,7 @@ def with_drawn_masks(
 ) -> Graph:
     """A whole graph with masks of its dataset's shares, from the fixed seed: always the same."""
     graph = dataset.graph
-    return with_masks(graph, split(graph.y.numpy(), classes, generator(seed), dataset.ratios))
+    return with_masks(graph, split(graph.y.numpy(), classes, Random(seed), dataset.ratios))
 
 
 def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
@@ -364,11 +352,11 @@ def write_graphs(folder: Path, dataset: Dataset, division: Division) -> list[Pat
 
 
 def _file_names(names: Sequence[str]) -> list[str]:
-    """Names of files that resemble these, and that every disk tells apart."""
+    """Names of files that resemble these, of at most 255 bytes, and that every disk tells apart."""
     stems: dict[str, str] = {}  # as a disk may compare them -> as they are written
     for number, name in enumerate(names):
         usual = (c if c in " ._-" or category(c)[0] in "LMN" else "_" for c in name)
-        stem = "".join(usual).encode()[:LONGEST].decode(errors="ignore").strip(" .") or "client"
+        stem = "".join(usual).encode()[:160].decode(errors="ignore").strip(" .") or "client"
         while (compared := normalize("NFKC", stem).casefold()) in stems:
             stem = f"{stem}-{number}"
         stems[compared] = stem

@@ -23,17 +23,12 @@ from pace.tables.features import Change, encode_columns, infer_columns, leakage,
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
-from pace.tables.words import MISSING, alike_notes, in_order, integer, missing_among
+from pace.tables.words import MEANINGS, MISSING, alike_notes, in_order, integer, missing_among
 
 SPECIAL = ("label", "id", "client", "split")  # kinds of columns that are no features
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
-UNKNOWN_WORDS = ("unknown", "unbekannt", "unklar", "not known", "k.a.", "k. a.", "keine angabe")
-SUMS = ("total", "totals", "sum", "summe", "gesamt", "gesamtergebnis", "average", "mittelwert")
 REWRITTEN = re.compile(r"\d[.,]\d+[eE]\+\d+")  # 1.23E+12
 SPLITS = {"train": 1, "val": 2, "valid": 2, "validation": 2, "test": 3, "": 0, "none": 0}
-ENDS = (  # names of the columns with both ends, in any case
-    ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -291,7 +286,7 @@ def number_nodes(table: Table, column: str | None) -> NodeIds:
             wrong = f"id {name!r} is in row {table.rows[first[index]]} too"
             kind = f"an id ({column!r}) that is in an earlier row too"
             table.refuse(index, wrong, kind=kind, cell=name)
-    if name.lower() in SUMS:
+    if name.lower() in MEANINGS["sums"]:
         table.refuse(index, f"{name!r} looks like the sum of the rows above: delete this row")
     return ids
 
@@ -357,7 +352,7 @@ def _check_classes(table: Table, column: str, names: Sequence[str], labelled: in
         table.refuse(None, f"{label} holds {classes}: PACE learns classes that recur")
     if len(names) == 1:
         warnings.append(f"{label} is {names[0]!r} in every row: nothing can be learnt from it")
-    if unknown := [name for name in names if name.lower() in UNKNOWN_WORDS]:
+    if unknown := [name for name in names if name.lower() in MEANINGS["unknown"]]:
         warnings.append(f"{label}: {unknown[0]!r} is learnt as a class; empty it if it is none")
 
 
@@ -454,7 +449,7 @@ def find_ends(file: TableFile, problems: Problems, weight: str | None) -> list[s
     """The columns with both ends: by their usual names, or the only two."""
     columns = data_columns(file, problems)
     lower = {name.lower(): name for name in reversed(columns)}
-    named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
+    named = ([lower[end] for end in pair] for pair in MEANINGS["ends"] if set(pair) <= set(lower))
     ends = next(named, [name for name in columns if name != weight])
     if len(ends) != 2:
         remedy = "call the two with the ends of an edge source and target"

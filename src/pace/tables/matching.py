@@ -5,12 +5,10 @@ No row of another site is read. What is not certain is left for a person, with a
 
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from importlib import resources
 from itertools import product
 
 from pace.errors import GraphError
@@ -22,25 +20,17 @@ from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
 from pace.tables.table import TableFile, read_table
-from pace.tables.words import MISSING, fold, unit_of
+from pace.tables.words import MEANINGS, MISSING, fold, unit_of
 
 MOST_PAIRS = 250_000  # of columns that are compared: half a minute
 ENOUGH = 1.5  # of likeness, for a name to be proposed
 COMPATIBLE = ({"number", "flag"}, {"category", "text"})  # kinds that may be one column
-MEANINGS = tomllib.loads((resources.files("pace.tables") / "meanings.toml").read_text("utf-8"))
 YES, NO = (set(MEANINGS[answer]) for answer in ("yes", "no"))
 WORDS = (YES, NO, *map(set, MEANINGS["words"]))
 NAMES = [*map(set, MEANINGS["columns"])]
-CONVERSIONS = (  # of what, from, to, and what the number is multiplied by
-    ("", "lb", "kg", 0.45359237), ("", "inches", "cm", 2.54), ("", "kPa", "mmHg", 7.50062),
-    ("", "months", "years", 1 / 12), ("", "days", "years", 1 / 365.25),
-    ("", "minutes", "hours", 1 / 60), ("glucose, ", "mg/dl", "mmol/l", 1 / 18.016),
-    ("creatinine, ", "µmol/l", "mg/dl", 1 / 88.42), ("cholesterol, ", "mg/dl", "mmol/l", 1 / 38.67),
-    ("hemoglobin, ", "mmol/l", "g/dl", 1.6114),
-)  # fmt: skip
 UNITS = {  # factor, and what is added
-    **{(factor, 0.0): f"{of}{one} to {two}" for of, one, two, factor in CONVERSIONS},
-    **{(1 / factor, 0.0): f"{of}{two} to {one}" for of, one, two, factor in CONVERSIONS},
+    **{(factor, 0.0): f"{of}{one} to {two}" for of, one, two, factor in MEANINGS["conversions"]},
+    **{(1 / factor, 0.0): f"{of}{two} to {one}" for of, one, two, factor in MEANINGS["conversions"]},
     **{(factor, 0.0): f"times {factor:g}" for factor in (0.001, 0.01, 0.1, 10.0, 100.0, 1000.0)},
     (5 / 9, -160 / 9): "temperature, °F to °C", (9 / 5, 32.0): "temperature, °C to °F",
 }  # fmt: skip

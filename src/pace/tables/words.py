@@ -1,17 +1,16 @@
 """What words mean: a missing value, a number that is not read, a date, or another spelling of a word."""
 
 import re
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from importlib import resources
 
 from pace.tables.dates import LIKE_DATES
 
-MISSING: tuple[str, ...] = (  # in any case
-    "", "na", "n/a", "n.a.", "nan", "null", "none", "#n/a", "#nv", "?", "-", "--", "–", "—", ".",
-    "leer", "(leer)", "fehlt", "missing",
-)  # fmt: skip
-
+MEANINGS = tomllib.loads((resources.files("pace.tables") / "meanings.toml").read_text("utf-8"))
+MISSING = tuple[str, ...](MEANINGS["missing"])
 WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*([%°][^\s\d]*|[^\W\d_][^\s\d]*)")  # 5 mg, 12 %, 37 °C
 LIKE_NUMBER = re.compile(r"\W*\d[\d\W]*(?:[eE][+-]?\d+)?")  # €1.50, 120/80, 12:30
 SPREADSHEET = re.compile(r"=.+|#{4,}|#(REF|BEZUG|VALUE|WERT|NAME|DIV/0|NUM|ZAHL|NULL)[!?]")
