@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pace.datasets import Dataset, benchmarks, load
-from pace.datasets.benchmarks import BENCHMARKS, COUNTRIES, process
+from pace.datasets.benchmarks import BENCHMARKS, process
 from pace.datasets.partition import divide
 from pace.errors import GraphError, SettingError
 from pace.graph import coalesced
@@ -188,7 +188,7 @@ def test_the_benchmarks_have_their_published_sizes(
 
 def twitch_files(root: Path, *, nodes: int = 4) -> Path:
     """A data root with seven small countries in the layout of the published files."""
-    for place, country in enumerate(COUNTRIES):
+    for place, country in enumerate(BENCHMARKS["twitch"].clients):
         folder = root / "Twitch" / country / "raw"
         folder.mkdir(parents=True)
         (folder / f"musae_{country}_edges.csv").write_text("from,to\n0,1\n1,2\n")
@@ -206,7 +206,7 @@ def test_twitch_is_one_site_a_country(tmp_path: Path) -> None:
     for loaded in (load("twitch", root), load("twitch", root)):  # read, then from the cache
         assert loaded.graph.x.shape == (28, 3170)
         assert (loaded.classes, loaded.partition) == (2, "column")
-        assert loaded.names.clients == COUNTRIES
+        assert loaded.names.clients == BENCHMARKS["twitch"].clients
         graphs = divide(loaded, loaded.partition, 3)
         assert [graph.nodes for graph in graphs] == [4] * 7
         for place, graph in enumerate(graphs):

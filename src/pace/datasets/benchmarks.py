@@ -8,9 +8,11 @@ import csv
 import hashlib
 import json
 import os
+import tomllib
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
@@ -23,9 +25,8 @@ from pace.datasets import file
 from pace.datasets.dataset import RATIOS, Dataset, Names
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
-from pace.io import atomic
+from pace.io import atomic, records
 
-PATIENCE = 60  # seconds that a download may stand still
 PUBLISHED = {  # where PyG does not download
     "OGB": "arxiv.zip of the Open Graph Benchmark",
     "Twitch": "data/twitch of the GitHub repository CUAI/Non-Homophily-Benchmarks",
@@ -34,47 +35,18 @@ PUBLISHED = {  # where PyG does not download
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a benchmark is called, its raw files, and how it is split."""
+    """What a benchmark is called, its raw files, and how it is split; see `benchmarks.toml`."""
 
-    title: str  # as PyG writes it: also the folder's name
-    family: str  # PyG's class: also the name of the folder above
+    title: str
+    family: str
+    home: Path
     files: tuple[str, ...]
     ratios: tuple[float, float, float] = RATIOS
-    clients: tuple[str, ...] = ()  # where the nodes of a graph belong to sites by nature
-
-    @property
-    def home(self) -> Path:
-        """The folder of the raw files in a data root, as PyG or OGB lays it out."""
-        if self.family == "Twitch":  # a folder a country, each with its own `raw`
-            return Path(self.family)
-        return Path("ogbn_arxiv" if self.family == "OGB" else f"{self.family}/{self.title}", "raw")
+    clients: tuple[str, ...] = ()
 
 
-PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-HETEROPHILOUS = ("minesweeper", "tolokers", "actor", "chameleon-filtered", "squirrel-filtered")
-OGB = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz", "num-node-list.csv.gz")
-COUNTRIES = ("DE", "ENGB", "ES", "FR", "PTBR", "RU", "TW")
-TWITCH_FEATURES = 3170  # binary, what a streamer plays, likes and lives in; in every country
-TABLES = ("edges.csv", "features.json", "target.csv")
-TWITCH = tuple(f"{home}/raw/musae_{home}_{table}" for home in COUNTRIES for table in TABLES)
-
-BENCHMARKS = {
-    **{
-        name: Benchmark(title, "Planetoid", tuple(f"ind.{name}.{part}" for part in PLANETOID))
-        for name, title in {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}.items()
-    },
-    "cs": Benchmark("CS", "Coauthor", ("ms_academic_cs.npz",)),
-    "computers": Benchmark("Computers", "Amazon", ("amazon_electronics_computers.npz",)),
-    "ogbn-arxiv": Benchmark("ogbn-arxiv", "OGB", OGB, (0.6, 0.2, 0.2)),
-    "physics": Benchmark("Physics", "Coauthor", ("ms_academic_phy.npz",)),
-    "photo": Benchmark("Photo", "Amazon", ("amazon_electronics_photo.npz",)),
-    "twitch": Benchmark("Twitch", "Twitch", TWITCH, clients=COUNTRIES),
-    **{
-        name: Benchmark(stem, "Heterophilous", (f"{stem}.npz",))
-        for name in HETEROPHILOUS
-        if (stem := name.replace("-", "_"))
-    },
-}
+LISTED = tomllib.loads((resources.files("pace.datasets") / "benchmarks.toml").read_text("utf-8"))
+BENCHMARKS = {name: records.read_record(Benchmark, entry) for name, entry in LISTED.items()}
 
 
 def benchmark(name: str, root: str | Path | None = None, train: float | None = None) -> Dataset:
@@ -162,7 +134,7 @@ def read_ogb(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
     kinds = (np.int64, np.float32, np.int64, np.int64)
     edges, x, y, count = (
         np.loadtxt(raw / name, dtype=kind, delimiter=",", ndmin=2)
-        for name, kind in zip(OGB, kinds, strict=True)
+        for name, kind in zip(benchmark.files, kinds, strict=True)
     )
     if not int(count.item()) == len(x) == len(y):
         raise ValueError(f"{count.item()} nodes, {len(x)} rows of features and {len(y)} labels")
@@ -173,20 +145,19 @@ def read_ogb(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
 def read_twitch(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
     """Seven graphs that share features (Rozemberczki et al., 2021); each country is a client.
 
-    Labels say whether a streamer uses mature language. Nodes are numbered by `new_id`; France's
-    table lists two streamers twice.
+    Features, the same 3,170 in every country, are what streamers play and like and where they live;
+    labels say whether they use mature language. Nodes are numbered by `new_id`; France's table lists
+    two streamers twice.
     """
-    first, parts = 0, []
-    for number, country in enumerate(COUNTRIES):
-        edges_path, features_path, target_path = (
-            raw / country / "raw" / f"musae_{country}_{table}" for table in TABLES
-        )
+    first, parts, paths = 0, [], [raw / name for name in benchmark.files]
+    for number in range(len(benchmark.clients)):
+        edges_path, features_path, target_path = paths[3 * number : 3 * number + 3]
         with target_path.open(newline="", encoding="utf-8") as opened:
             mature = {int(row["new_id"]): row["mature"] == "True" for row in csv.DictReader(opened)}
         if sorted(mature) != list(range(len(mature))):
             raise ValueError(f"{target_path.name} does not number nodes from 0 by new_id")
         y = torch.tensor([mature[node] for node in range(len(mature))]).long()
-        x = torch.zeros(len(y), TWITCH_FEATURES)
+        x = torch.zeros(len(y), 3170)
         for node, listed in json.loads(features_path.read_text(encoding="utf-8")).items():
             x[int(node), torch.tensor(listed, dtype=torch.int64)] = 1.0
         pairs = np.loadtxt(edges_path, dtype=np.int64, delimiter=",", skiprows=1).reshape(-1, 2)
@@ -259,5 +230,5 @@ def fetch(entry: Benchmark, name: str) -> bytes:
 
     kind = "HeterophilousGraphDataset" if entry.family == "Heterophilous" else entry.family
     address = getattr(datasets, kind).url.rstrip("/")
-    with urlopen(f"{address}/{name}", timeout=PATIENCE) as answer:
+    with urlopen(f"{address}/{name}", timeout=60) as answer:
         return answer.read()  # type: ignore[no-any-return]
