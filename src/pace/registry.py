@@ -9,11 +9,13 @@ import inspect
 import platform
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
 from functools import cached_property, partial
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pace.errors import SettingError, did_you_mean
@@ -239,9 +241,8 @@ MODELS = Registry(
     },
     common=("widths", "dropout", "features", "classes"),
 )
-BENCHMARKS = (
-    *("cora", "citeseer", "pubmed", "cs", "computers", "ogbn-arxiv", "physics", "photo", "twitch"),
-    *("minesweeper", "tolokers", "actor", "chameleon-filtered", "squirrel-filtered"),
+BENCHMARKS = tomllib.loads(
+    (Path(__file__).parent / "datasets" / "benchmarks.toml").read_text("utf-8")
 )
 DATASETS = Registry(
     "dataset",

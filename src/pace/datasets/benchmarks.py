@@ -8,11 +8,9 @@ import csv
 import hashlib
 import json
 import os
-import tomllib
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
@@ -21,16 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pace import registry
 from pace.datasets import file
 from pace.datasets.dataset import RATIOS, Dataset, Names
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 from pace.io import atomic, records
-
-PUBLISHED = {  # where PyG does not download
-    "OGB": "arxiv.zip of the Open Graph Benchmark",
-    "Twitch": "data/twitch of the GitHub repository CUAI/Non-Homophily-Benchmarks",
-}
 
 
 @dataclass(frozen=True)
@@ -43,10 +37,12 @@ class Benchmark:
     files: tuple[str, ...]
     ratios: tuple[float, float, float] = RATIOS
     clients: tuple[str, ...] = ()
+    published: str = ""
 
 
-LISTED = tomllib.loads((resources.files("pace.datasets") / "benchmarks.toml").read_text("utf-8"))
-BENCHMARKS = {name: records.read_record(Benchmark, entry) for name, entry in LISTED.items()}
+BENCHMARKS = {
+    name: records.read_record(Benchmark, entry) for name, entry in registry.BENCHMARKS.items()
+}
 
 
 def benchmark(name: str, root: str | Path | None = None, train: float | None = None) -> Dataset:
@@ -211,8 +207,8 @@ def download(entry: Benchmark, root: Path) -> Path:
     """Fetch the raw files into the root, or into the cache where the root is read-only."""
     folder = (root if writable(root) else cache_folder()) / entry.home
     try:
-        if source := PUBLISHED.get(entry.family):
-            raise OSError(f"PyG does not know {source}")
+        if entry.published:
+            raise OSError(f"PyG does not know {entry.published}")
         for name in entry.files:
             atomic.write(folder / name, fetch(entry, name))
     except (OSError, ImportError) as error:
