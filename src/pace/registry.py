@@ -12,7 +12,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module, metadata
 from pathlib import Path
@@ -142,7 +142,7 @@ class Registry(Mapping[str, Any]):
         listed = self.listed(name)
         given, settings = {**given, **(more or {})}, self.settings(listed)
         for key, setting in settings.items():
-            if setting.default is MISSING and not setting.expected and self.common:
+            if setting.default is records.EMPTY and not setting.expected and self.common:
                 raise SettingError(
                     f"{listed} has the parameter {key!r}, which is neither a setting with a type nor "
                     f"one that every {self.kind} can have: {', '.join(self.common)}"

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pace.datasets.partition import client_graphs, generator
+from pace.datasets import Dataset
+from pace.datasets.partition import Random, client_graphs
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.gates.cnll import slope
 from pace.graph import Graph
@@ -155,7 +156,7 @@ def test_int8_errs_by_half_a_scale(seed: int, rows: int, columns: int, size: flo
 def test_idle_columns_decay_as_autograd_has_them() -> None:
     """Words that no training node's neighbourhood uses, left out of the steps or not."""
     whole = synthetic(Synthetic(nodes=120, classes=3, features=500, communities=3, words=4))
-    (graph,) = client_graphs(whole, [list(range(120))], 3, generator(0))
+    (graph,) = client_graphs(Dataset("whole", whole, 3), [list(range(120))], Random(0))
     gcn, recipe = GCN((500, 8, 3)), Recipe(epochs=20)
     first = gcn.field(graph, graph.train).operators[0]
     assert not isinstance(first, Tensor)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
-from pace.datasets.partition import client_graphs, generator
+from pace.datasets import Dataset
+from pace.datasets.partition import Random, client_graphs
 from pace.graph import Graph
 from pace.merging.ridge import compressed, expanded
 from pace.methods import PaceRidge, RidgeSums
@@ -146,7 +147,7 @@ def heterophilous(seed: int, nodes: int = 160) -> Graph:
     edges = torch.randint(nodes, (2, 6 * nodes), generator=random)
     edges = edges[:, y[edges[0]] != y[edges[1]]]
     whole = Graph.build(x, edges, y)
-    return client_graphs(whole, [range(nodes)], CLASSES, generator(seed))[0]
+    return client_graphs(Dataset("whole", whole, CLASSES), [range(nodes)], Random(seed))[0]
 
 
 def gained(graphs: list[Graph], adopted: list[Adoption]) -> float:

@@ -38,7 +38,6 @@ from pace.registry import DATASETS
 
 SUFFIX = ".graph"
 FORMAT = "pace-graph-1"
-HEADER = 64 * 2**20  # bytes; a million feature names fit
 ROOM, ROOM_PER_BYTE = 2**26, 2**10  # bytes of features that a file may unfold to
 CLASSES = 2**16
 CSR = ("values", "indices", "indptr")
@@ -147,7 +146,7 @@ def read_graph(path: Path) -> Dataset:
     try:
         with untrusted.open_regular(path) as file:
             size, length = untrusted.size_of(file), int.from_bytes(file.read(8), "little")
-            if length > HEADER:  # the library would read 100 MB of it
+            if length > 2**26:  # a million feature names fit
                 raise ValueError(f"a header of {length:,} bytes")
             # By its descriptor: a FIFO that is put in the file's place meanwhile is not opened.
             with safe_open(f"/dev/fd/{file.fileno()}", framework="pt") as opened:

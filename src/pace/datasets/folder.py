@@ -27,9 +27,7 @@ from pace.models import MappedGraph
 
 ABOUT = "graph.json"
 FOLDER = "pace-graph-folder-1"
-LARGEST = 2**26  # bytes of graph.json
 WIDEST = 32  # columns of a product: wider ones take no less time an edge
-HASHED = 2**24  # bytes that are hashed together
 RANGES = 256  # of nodes, whose edges are sorted together: an entry takes 256 bytes, for a moment
 Nodes = tuple[Tensor, Tensor, Tensor]  # features, labels and split (0: none, 1: train …) of a block
 Edges = tuple[Tensor, Tensor | None]  # (2, m), and weights
@@ -66,7 +64,7 @@ def is_folder(path: Path) -> bool:
 
 def read_folder(folder: Path) -> tuple[Dataset, About]:
     """The dataset of a folder, whose graph reads its arrays where they are asked for."""
-    about = records.load_record(About, folder / ABOUT, LARGEST, FOLDER)
+    about = records.load_record(About, folder / ABOUT, 2**26, FOLDER)
     nodes, entries = about.nodes, about.entries
     sizes = {"starts": 8 * nodes + 8, "neighbours": 4 * entries, "y": 4 * nodes, "split": nodes}
     for number, first in enumerate(range(0, about.features, about.width)):
@@ -209,6 +207,6 @@ def _identity(staged: Path, about: About) -> str:
     names += [staged / name for name in ("starts", "neighbours", "y", "split")]
     for path in [*names, *([staged / "weights"] if about.weighted else [])]:
         with path.open("rb") as file:
-            while block := file.read(HASHED):
+            while block := file.read(2**24):
                 sha.update(block)
     return sha.hexdigest()

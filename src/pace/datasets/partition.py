@@ -32,7 +32,6 @@ OR_DIRICHLET = ", or choose the partition dirichlet"
 ATTEMPTS, SMALLEST = 101, 5  # draws, until the smallest client has so many nodes
 
 FORMAT = "pace-partition-1"
-LARGEST = 2**28  # bytes; twenty million nodes fit
 PARAMS: dict[str, dict[str, float]] = {
     "louvain": {"resolution": RESOLUTION, "delta": DELTA},
     "dirichlet": {"alpha": ALPHA},
@@ -225,10 +224,15 @@ def by_louvain(dataset: Dataset, clients: int) -> list[list[int]]:
 
     As OpenFGL packs them, into clients of nearly equal size. No random number is drawn.
     """
+    with needs_extra("the partition louvain needs scikit-network", "research", OR_DIRICHLET):
+        from sknetwork.clustering import Louvain
     edges, nodes = dataset.stored, dataset.graph.nodes
     groups: dict[int, list[int]] = {}  # communities by first appearance, each in ascending order
     side = int(edges.max()) + 1 if edges.numel() else 0
-    labels = communities(edges.numpy(), side).tolist() if side else []
+    source, target = edges.numpy()
+    links = sparse.csr_matrix((np.ones(len(source)), (source, target)), shape=(side, side))
+    louvain = Louvain(modularity="newman", resolution=RESOLUTION)
+    labels = louvain.fit_predict(links).tolist() if side else []
     for node, label in enumerate(labels):
         groups.setdefault(label, []).append(node)
     # The matrix ends at the last node with an edge: those behind it are communities of their own.
@@ -236,16 +240,6 @@ def by_louvain(dataset: Dataset, clients: int) -> list[list[int]]:
     cuts = cut(every, max(1, nodes // clients - DELTA))
     cuts.sort(key=len, reverse=True)  # stable: equal sizes stay in order
     return pack(cuts, clients, target=nodes // clients, delta=DELTA)
-
-
-def communities(edges: Array, side: int) -> Array:
-    """Each node's community by scikit-network's Louvain."""
-    with needs_extra("the partition louvain needs scikit-network", "research", OR_DIRICHLET):
-        from sknetwork.clustering import Louvain
-    ones = np.ones(edges.shape[1])
-    adjacency = sparse.csr_matrix((ones, (edges[0], edges[1])), shape=(side, side))
-    labels: Array = Louvain(modularity="newman", resolution=RESOLUTION).fit_predict(adjacency)
-    return labels
 
 
 def cut(groups: list[list[int]], cap: int) -> list[list[int]]:
@@ -312,7 +306,7 @@ def read_partition(path: str | Path, dataset: Dataset) -> Division:
     """The client graphs that a partition file makes of the dataset, if it fits it."""
     title, count = dataset.title or dataset.name, dataset.graph.nodes
     try:
-        content = untrusted.json(untrusted.read(Path(path), LARGEST))
+        content = untrusted.json(untrusted.read(Path(path), 2**28))  # twenty million nodes fit
         stated = [content[key] for key in ("format", "dataset", "num_nodes")]
         clients = content["clients"]
         if stated != [FORMAT, title, count]:

@@ -23,7 +23,6 @@ from pace.errors import NotAllowedError, SettingError, did_you_mean
 
 ENVIRONMENT = "PACE_ALLOW"  # names separated by commas
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-INSTALLED = {"site-packages", "dist-packages"}
 
 _here: ContextVar[frozenset[str]] = ContextVar("allowed", default=frozenset())
 
@@ -160,7 +159,7 @@ def _with_siblings(first: Path) -> dict[str, bytes]:
             continue
         sources[path.name] = path.read_bytes()
         modules: set[str] = set()
-        if INSTALLED.isdisjoint(path.parts):
+        if {"site-packages", "dist-packages"}.isdisjoint(path.parts):
             with suppress(SyntaxError, ValueError):  # no Python: it imports nothing
                 for node in ast.walk(ast.parse(sources[path.name])):
                     if isinstance(node, ast.Import):

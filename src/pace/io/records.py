@@ -30,6 +30,7 @@ UPDATE = "update PACE, pip install --upgrade pace-fgl"
 LONGEST = 80  # characters of a value in a message
 WIDTH = 76  # of a TOML list on one line; a longer one has a line for each item
 BETWEEN = "/"  # of the members of a tuple, since commas separate settings: hops=0/2
+EMPTY = inspect.Parameter.empty  # the default of a setting that must be given
 NOTHING = {"rank": "dense"}  # how None is written, where it is not `none`
 
 
@@ -231,7 +232,7 @@ class Setting:
 
     name: str
     kind: Any  # its type
-    default: Any  # MISSING where it must be given
+    default: Any  # EMPTY where it must be given
 
     @property
     def expected(self) -> str:
@@ -241,7 +242,7 @@ class Setting:
     @property
     def default_text(self) -> str:
         """The default as it is written, or that there is none."""
-        return "must be given" if self.default is MISSING else written(self.name, self.default)
+        return "must be given" if self.default is EMPTY else written(self.name, self.default)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.expected or 'from Python only'}, {self.default_text})"
@@ -288,9 +289,7 @@ def settings_of(factory: Callable[..., Any], common: Collection[str] = ()) -> di
     except (NameError, TypeError):  # a name that is imported for type checkers only
         hints = {}
     return {
-        name: Setting(
-            name, hints.get(name), MISSING if part.default is part.empty else part.default
-        )
+        name: Setting(name, hints.get(name), part.default)
         for name, part in inspect.signature(factory).parameters.items()
         if name not in common and part.kind in (part.POSITIONAL_OR_KEYWORD, part.KEYWORD_ONLY)
     }
@@ -315,7 +314,7 @@ def typed(name: str, settings: Mapping[str, Setting], given: Mapping[str, Any]) 
             raise SettingError(
                 f"{name}'s {key} is {str(value)[:80]!r}, expected {setting.expected}"
             ) from None
-    required = [key for key, setting in settings.items() if setting.default is MISSING]
+    required = [key for key, setting in settings.items() if setting.default is EMPTY]
     if missing := [key for key in required if key not in values]:
         example = join_settings(name, dict.fromkeys(missing, "…"))
         raise SettingError(f"{name} needs {', '.join(missing)}: give them, as in {example}")

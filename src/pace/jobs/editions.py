@@ -28,10 +28,6 @@ EDITION_SUFFIX, WITHDRAWAL_SUFFIX = ".edition", ".withdrawal"
 LARGEST = 2**24  # bytes of a record
 AHEAD = 16  # editions beyond the known one that a message may turn out to be of
 LONGEST = 200  # characters of a reason
-SEALED = (
-    "the job is sealed, and the difference of two sums over nearly the same sites is what one of them "
-    "sent: it has no later editions; make a new job with `pace new --from`, and a new seed"
-)
 
 
 @dataclass(frozen=True)
@@ -149,7 +145,11 @@ def enrol(job: Job, edition: Edition) -> Job:
 def check_editions(job: Job) -> None:
     """Refuse a job that cannot have later editions, with the reason."""
     if job.sealed:
-        raise SettingError(SEALED)
+        raise SettingError(
+            "the job is sealed, and the difference of two sums over nearly the same sites is what one "
+            "of them sent: it has no later editions; make a new job with `pace new --from`, and a new "
+            "seed"
+        )
     if not job.signed:
         raise SettingError(
             "editions and withdrawals are signed, and this job has no keys: make a job with "

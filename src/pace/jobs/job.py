@@ -33,7 +33,6 @@ LARGEST = 2**24  # numbers in a model, 64 MiB: a small job file must not make a 
 LARGEST_FILE = 2**24  # bytes; half a million feature names fit
 LAYERS = 64
 SHORT_SIDE = 1024  # of a weight: messages cost an eigenproblem of that side
-NONCE = re.compile(r"[0-9a-f]{32}")
 NAME_BYTES = 160  # a file's name has at most 255 and gets more around it
 SIGNED_OFF = "signed-off"
 UNUSABLE = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError)
@@ -212,7 +211,7 @@ def check_name(name: str, role: str) -> None:
 
 def _check(job: Job) -> None:
     check_name(job.name, "the job's name")
-    if not NONCE.fullmatch(job.nonce):
+    if not re.fullmatch("[0-9a-f]{32}", job.nonce):
         raise SettingError(f"nonce is {job.nonce[:40]!r}, expected 32 hexadecimal digits, random")
     if job.numbers not in KINDS:
         raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")

@@ -51,7 +51,6 @@ FIELD = 2**255 - 19  # of the curve
 SIGN = 1 << 255  # the bit that says which of two x belongs to a y
 EIGHTH = 2707385501144840649318225287225658788936804267575313519463743609750303402022
 SMALL_ORDER = frozenset({EIGHTH, FIELD - EIGHTH, 0, FIELD - 1, 1})  # y of order 8, 8, 4, 2, 1
-START = bytes(16)  # ChaCha20's counter and nonce: a secret gives one stream
 
 
 def new_keys(private: Path, public: Path) -> str:
@@ -246,7 +245,8 @@ def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], sal
             except ValueError:  # a point of low order: the secret would be no secret
                 raise SettingError(f"the sealing key of {other!r} cannot be used") from None
             pair = "\n".join(sorted((name, other)))
-            stream = ChaCha20(_derived(shared, salt=salt, info=pair.encode()), START)
+            nonce = bytes(16)  # with the counter; a secret gives one stream
+            stream = ChaCha20(_derived(shared, salt=salt, info=pair.encode()), nonce)
             drawn = Cipher(stream, mode=None).encryptor().update(bytes(ring.NUMBER * count))
             mask = ring.from_bytes(drawn, count)
             numbers = numbers + mask if name < other else numbers - mask

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import torch
 
-from pace.datasets.partition import client_graphs, generator
+from pace.datasets import DATA_SEED, Dataset
+from pace.datasets.partition import Random, client_graphs
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import Local
@@ -37,9 +38,8 @@ CLIENTS, EPOCHS = 10, 3
 def client(nodes: int) -> Graph:
     """A graph with ogbn-arxiv's features, classes, degree and split."""
     settings = Synthetic(nodes=nodes, features=FEATURES, classes=CLASSES, degree=DEGREE)
-    return client_graphs(
-        synthetic(settings), [range(nodes)], CLASSES, generator(), (0.6, 0.2, 0.2)
-    )[0]
+    dataset = Dataset("arxiv", synthetic(settings), CLASSES, (0.6, 0.2, 0.2))
+    return client_graphs(dataset, [range(nodes)], Random(DATA_SEED))[0]
 
 
 def training(method: Method, graph: Graph) -> float:
