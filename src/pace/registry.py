@@ -241,9 +241,8 @@ MODELS = Registry(
     },
     common=("widths", "dropout", "features", "classes"),
 )
-BENCHMARKS = tomllib.loads(
-    (Path(__file__).parent / "datasets" / "benchmarks.toml").read_text("utf-8")
-)
+LISTED = Path(__file__).parent / "datasets" / "benchmarks.toml"
+BENCHMARKS = tomllib.loads(LISTED.read_text("utf-8"))
 DATASETS = Registry(
     "dataset",
     {

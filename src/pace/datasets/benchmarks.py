@@ -115,10 +115,9 @@ def read_pyg(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
 
 def read_heterophilous(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
     """Graphs whose neighbours differ (Platonov et al., 2023). Their splits are not read."""
+    names = ("node_features", "edges", "node_labels")
     with np.load(raw / benchmark.files[0], allow_pickle=False) as stored:
-        x, edges, y = (
-            torch.from_numpy(stored[name]) for name in ("node_features", "edges", "node_labels")
-        )
+        x, edges, y = (torch.from_numpy(stored[name]) for name in names)
     return x.float(), edges.long().t(), y.long()
 
 
@@ -183,8 +182,7 @@ def data_root(given: str | Path | None = None) -> Path:
 
 def cache_folder() -> Path:
     """The user's cache folder; it need not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "pace"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pace"
 
 
 def writable(folder: Path) -> bool:

@@ -18,7 +18,6 @@ from typing import IO
 from pace.errors import BusyError
 
 PART = ".part"  # how the names of unfinished writes end
-LOOK = 0.5  # seconds between two tries to lock
 
 
 def state_folder() -> Path:
@@ -163,7 +162,7 @@ def _locked(path: Path, busy: str, until: float) -> int:
                     process = f" (process {holder})" if holder.isdecimal() else ""
                     remedy = "wait until it has ended, or end it, then run this again"
                     raise BusyError(f"{busy}{process}: {remedy}") from None
-                time.sleep(LOOK)
+                time.sleep(0.5)
 
 
 @contextmanager

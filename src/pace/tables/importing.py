@@ -75,9 +75,8 @@ class NodeIds:
     def numbers(self, names: Sequence[str]) -> Array:
         """The number of each named node, -1 where there is none; of nodes of one name, the first."""
         wanted = _hashes(names)
-        order = np.argsort(wanted)  # in order they are found ten times as fast
-        ranks = np.empty_like(order)
-        ranks[order] = np.searchsorted(self._hashes, wanted[order])
+        ordered, places = np.unique(wanted, return_inverse=True)  # so, ten times as fast
+        ranks = np.searchsorted(self._hashes, ordered)[places]
         ranks[ranks == len(self._hashes)] = 0
         known = (self._hashes[ranks] == wanted) & (wanted != hash(""))
         return np.where(known, self._order[ranks], -1)

@@ -136,8 +136,7 @@ class MappedFile(TableFile):
         self.file, self.rules = file, mapping.columns
         self.delimiter, self.notes = file.delimiter, file.notes
         self.columns = [name for rule in self.rules for name in rule.columns]
-        converting = [rule for rule in self.rules if rule.converts]
-        self.conversions = {name: rule for rule in converting for name in rule.columns}
+        self.conversions = {name: r for r in self.rules if r.converts for name in r.columns}
 
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
         rules = [rule for rule in self.rules if {*columns} & {*rule.columns}]

@@ -39,6 +39,8 @@ class StreamedTables:
         if plan.columns.label and not plan.classes:
             raise SettingError("--memory needs all classes beforehand: give --classes, or --job")
         plan.text = [name for name in plan.text if name != plan.columns.id]
+        if next(arrow_blocks(nodes), None) is None:
+            raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
         self.ids = self._ids()
         if codebook is None:
             plan.features = infer_columns(self._table(next(arrow_blocks(nodes)), 0))

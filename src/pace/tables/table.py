@@ -225,7 +225,7 @@ def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[A
         )
         for batch in reader:
             yield pyarrow.Table.from_batches([batch])
-    except pyarrow.ArrowInvalid as error:
+    except pyarrow.ArrowException as error:
         wrong = f"cannot be read in blocks ({str(error).splitlines()[0]}): write a Parquet file"
         raise GraphError(f"{path.name} {wrong}") from error
 

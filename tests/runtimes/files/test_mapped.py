@@ -333,6 +333,18 @@ def test_what_cannot_be_streamed_is_said(
         pace("graph", "import", *options, "--memory", MEMORY, *more, "--out", north / "x.graph")
 
 
+def test_tables_that_cannot_be_streamed_as_they_are(tmp_path: Path) -> None:
+    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    asked = ("--nodes", nodes, "--edges", edges, "--memory", MEMORY, "--out", tmp_path / "x.graph")
+    edges.write_text("source,target\n1,2\n")
+    nodes.write_text("id,age\n")
+    with pytest.raises(GraphError, match="no rows below its header"):
+        pace("graph", "import", *asked)
+    nodes.write_text('"the\nid",age\n1,70\n2,60\n')
+    with pytest.raises(GraphError, match="cannot be read in blocks"):
+        pace("graph", "import", *asked, "--id", "the id")
+
+
 def test_wrong_rows_are_said_and_nothing_is_written(tmp_path: Path) -> None:
     north, *_ = write_sites(tmp_path, job())
     graph = load_site(north / "mine.graph", job()).graph
