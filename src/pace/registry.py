@@ -16,20 +16,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pace.errors import SettingError, did_you_mean
 from pace.io import plugins, records, split_settings
 
 BUILT_IN = "built in"
 Typed = TypeVar("Typed", str, str | None)
-
-
-class Advertised(NamedTuple):
-    """What an installed package says it has."""
-
-    code: str  # `package.module:Name`
-    package: str  # the distribution's name and version
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,22 +58,22 @@ class Registry(Mapping[str, Any]):
     def _installed(self) -> dict[str, str]:
         claims = self.advertised() if self.packages else {}
         return {
-            name: claim.code
+            name: code
             for name, package in self.packages.items()
-            for claim in claims.get(name, [])
-            if claim.package.partition(" ")[0] == package
+            for code, claimant in claims.get(name, {}).items()
+            if claimant.partition(" ")[0] == package
         }
 
-    def advertised(self) -> dict[str, list[Advertised]]:
-        """Entry points by their lower-case name, from metadata; several packages may claim one."""
-        claims: dict[str, list[Advertised]] = {}
+    def advertised(self) -> dict[str, dict[str, str]]:
+        """Entry points by their lower-case name: each code that it may mean, and whose it is.
+
+        Code is `package.module:Name`; of a package, its name and version are told.
+        """
+        claims: dict[str, dict[str, str]] = {}
         for point in metadata.entry_points(group=f"pace.{self.kind}s"):
-            dist = point.dist
+            code, dist = point.value.partition("[")[0].strip(), point.dist
             package = f"{dist.name} {dist.version}" if dist else "an unnamed package"
-            claim = Advertised(point.value.partition("[")[0].strip(), package)
-            listed = claims.setdefault(point.name.lower(), [])
-            if claim not in listed:  # the same folder may be on the path twice
-                listed.append(claim)
+            claims.setdefault(point.name.lower(), {})[code] = package
         return claims
 
     def listed(self, name: str) -> str:
@@ -104,11 +97,11 @@ class Registry(Mapping[str, Any]):
         """`package.module:Name` of one that is not built in; None of one that is, or that is not."""
         if plugins.is_code_name(name):
             return name
-        claims = [] if name in self else self.advertised().get(name.lower(), [])
-        if len({claim.code for claim in claims}) > 1:
-            both = " and ".join(sorted(f"{code} of {package}" for code, package in claims))
+        claims = {} if name in self else self.advertised().get(name.lower(), {})
+        if len(claims) > 1:
+            both = " and ".join(sorted(f"{code} of {package}" for code, package in claims.items()))
             raise SettingError(f"the {self.kind} {name!r} is claimed by {both}: name one by code")
-        return claims[0].code if claims else None
+        return next(iter(claims), None)
 
     def allow(self, text: Typed) -> Typed:
         """Let this process import what `text` or each of its list names: for what was typed here."""

@@ -171,8 +171,7 @@ def _beside(path: Path, private: bool) -> Iterator[tuple[IO[bytes], Path]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
         part = _part(path)
-        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        handle = os.open(part, new, 0o600 if private else 0o666)
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file, part

@@ -121,7 +121,14 @@ def check_roll(
     roll = read_roll(content, job, name)
     if roll.edition is not None:
         job = editions.check_edition(roll.edition, job)
-        _check_evidence(roll, job)
+        for merged in roll.merged:
+            try:
+                roll.evidence[merged].check(job, merged)
+            except (LookupError, ValueError) as error:
+                raise RollError(
+                    f"edition {job.number} merged an upload of {merged!r} that it did not sign for "
+                    f"this edition ({error}): nothing is adopted; ask {merged!r} and the server"
+                ) from error
     for path in withdrawals:
         withdrawal = editions.read_withdrawal(path, job)
         leaver, member = withdrawal.name, editions.current_edition(job).members.get(withdrawal.name)
@@ -148,18 +155,6 @@ def check_roll(
             f"{job.minimum}: the return is not adopted"
         )
     return roll
-
-
-def _check_evidence(roll: Roll, job: Job) -> None:
-    """Refuse a roll with an upload that its site did not sign for this edition."""
-    for name in roll.merged:
-        try:
-            roll.evidence[name].check(job, name)
-        except (LookupError, ValueError) as error:
-            raise RollError(
-                f"edition {job.number} merged an upload of {name!r} that it did not sign for this "
-                f"edition ({error}): nothing is adopted; ask {name!r} and the server"
-            ) from error
 
 
 def roll_sentences(roll: Roll | None, job: Job) -> list[str]:

@@ -240,8 +240,7 @@ def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], sal
         count = len(numbers.high)
         for other in sorted(publics.keys() - {name}):
             try:
-                public = x25519.X25519PublicKey.from_public_bytes(publics[other])
-                shared = secret.exchange(public)
+                shared = secret.exchange(x25519.X25519PublicKey.from_public_bytes(publics[other]))
             except ValueError:  # a point of low order: the secret would be no secret
                 raise SettingError(f"the sealing key of {other!r} cannot be used") from None
             pair = "\n".join(sorted((name, other)))

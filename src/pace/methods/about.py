@@ -69,10 +69,10 @@ def every_method() -> list[AboutMethod]:
     """Our methods, then those of other packages; a broken one says what is wrong."""
     methods = [about_method(name) for name in METHODS]
     for name, claims in METHODS.advertised().items():
-        for claim in claims:
-            if claim.package.partition(" ")[0] == METHODS.packages.get(name):
+        for code, package in claims.items():
+            if package.partition(" ")[0] == METHODS.packages.get(name):
                 continue
-            code, origin = claim.code, f"{claim.code} of {claim.package}"
+            origin = f"{code} of {package}"
             allow(code)
             try:
                 if name in METHODS:

@@ -103,8 +103,7 @@ class StreamedTables:
     def edge_blocks(self) -> Iterator[folder.Edges]:
         """Both ends of the edges as numbers of nodes, and their weights."""
         weight, dropped = self.plan.columns.weight, 0
-        wanted = [*self.ends, *([weight] if weight else [])]
-        for block in arrow_blocks(self.edges, wanted):
+        for block in arrow_blocks(self.edges, [*self.ends, *filter(None, [weight])]):
             ends = torch.stack([self._numbered(block.column(end)) for end in self.ends])
             known = ends.amin(0) >= 0
             if not known.all() and self.plan.columns.strangers == "refuse":
