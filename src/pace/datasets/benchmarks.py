@@ -156,8 +156,7 @@ def read_twitch(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
         for node, listed in json.loads(features_path.read_text(encoding="utf-8")).items():
             x[int(node), torch.tensor(listed, dtype=torch.int64)] = 1.0
         pairs = np.loadtxt(edges_path, dtype=np.int64, delimiter=",", skiprows=1).reshape(-1, 2)
-        edges = torch.from_numpy(pairs).t()
-        parts.append((x, edges + first, y, torch.full_like(y, number)))
+        parts.append((x, torch.from_numpy(pairs).t() + first, y, torch.full_like(y, number)))
         first += len(y)
     features, ends, labels, owners = zip(*parts, strict=True)
     return torch.cat(features), torch.cat(ends, dim=1), torch.cat(labels), torch.cat(owners)

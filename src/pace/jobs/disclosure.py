@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from torch import Tensor
-
 from pace import params
 from pace.graph import Graph
 from pace.io import optional
@@ -74,22 +72,17 @@ def disclosure(
         )
         sentences[1:1] = [about] if few else []
     if explanation.unused is not None:
-        rounded = federation.numbers != KINDS[0]
-        sentences.append(unused_sentence(explanation.unused, features, rounded=rounded))
+        zeros = explanation.unused.nonzero().flatten().tolist()
+        rounded = federation.numbers != KINDS[0]  # perhaps to zero
+        where = "nowhere, or next to nowhere," if rounded else "nowhere"
+        absent = (
+            f"{len(zeros):,} of {len(explanation.unused):,} are exactly zero: the server learns that "
+            f"these features occur {where} in your training neighbourhoods: "
+            f"{listed(named(zeros, features), NAMED)}."
+        )
+        sentences.append(absent if zeros else "None of them is zero: every feature occurs there.")
     dense = params.size(federation.start)
     return Disclosure(items, layout.size, signature, dense, tuple(sentences))
-
-
-def unused_sentence(unused: Tensor, features: Sequence[str], *, rounded: bool) -> str:
-    """Which features' moments are zero; they may be rounded to it."""
-    zeros = unused.nonzero().flatten().tolist()
-    if not zeros:
-        return "None of them is zero: every feature occurs there."
-    where = "nowhere, or next to nowhere," if rounded else "nowhere"
-    return (
-        f"{len(zeros):,} of {len(unused):,} are exactly zero: the server learns that these features "
-        f"occur {where} in your training neighbourhoods: {listed(named(zeros, features), NAMED)}."
-    )
 
 
 def named(columns: Sequence[int], features: Sequence[str]) -> list[str]:
