@@ -22,19 +22,6 @@ from pace.io import shown
 from pace.reports.table import Table, head_groups
 from pace.task import Bin
 
-MARKS = {"best": "strong", "second": "u", "absent": "i"}
-VERDICTS = {
-    "holds": "✓ holds",
-    "within": "≈ not confirmed; compatible with one draw",
-    "fails": "✗ does not hold",
-    "absent": "– cannot be judged",
-    "better": "▲ better",
-    "worse": "▼ worse",
-    "open": "≈ cannot be told",
-    "same": "= the same",
-    "next": "→ next",
-}
-
 
 class Text(NamedTuple):
     """A paragraph."""
@@ -58,7 +45,7 @@ class Finding(NamedTuple):
     """A claim, its verdict, and what was measured."""
 
     statement: str
-    verdict: str  # holds, within (compatible with one draw), fails, absent (cannot be judged)
+    verdict: str  # a key of `verdicts` in page.html.jinja
     evidence: str
 
 
@@ -192,8 +179,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_inert_text,
     )
-    environment.globals |= {"marks": MARKS, "verdicts": VERDICTS, "runs": head_groups}
-    environment.globals |= {"axis": _axis, "short": _short}
+    environment.globals |= {"runs": head_groups, "axis": _axis}
     filters: dict[str, Callable[..., object]] = {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
@@ -226,10 +212,3 @@ def _drawn(png: bytes) -> int:
     at = png[:256].find(b"pHYs")
     per_metre = int.from_bytes(png[at + 4 : at + 8], "big") if at > 0 else 0
     return round(width / per_metre / 0.0254 * 96) if per_metre else width
-
-
-def _short(count: int) -> str:
-    """In four characters, as there is room below a bar."""
-    if count < 10_000:
-        return str(count)
-    return f"{count // 1000}k" if count < 10**6 else f"{count // 10**6}M"
