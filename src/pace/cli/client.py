@@ -85,38 +85,12 @@ def fit(
     name, _ = pace.files.identity(job, upload, key)  # before a large graph is read for nothing
     if known is not None:
         pace.files.check_known(job, name, known, least_known)
-    import_for(job, graph, (nodes, edges), mapping, console.console(stderr=as_json))
+    to = console.console(stderr=as_json)
+    import_for(job, graph, (nodes, edges), mapping, to)
     if graph is not None:
         given.foretell(pace.forecast.forecast_fit(graph, job.federation))
     site = site_of(graph, rows, job)
     warnings = [] if rows else site_warnings(site, job)
-    fit_and_ask(
-        job,
-        site,
-        (graph, keep, upload),
-        warnings,
-        yes=yes,
-        as_json=as_json,
-        key=key,
-        device=given.device(device),
-        overlapping=overlapping,
-        editions=editions,
-        policy=limits,
-    )
-
-
-def fit_and_ask(
-    job: pace.jobs.Job,
-    site: pace.files.Site,
-    paths: tuple[Path | None, Path, Path],
-    warnings: list[str],
-    *,
-    yes: bool,
-    as_json: bool,
-    **settings: Any,
-) -> None:
-    """Train, show what will leave, and write it if the policy or a person agrees."""
-    (graph, keep, upload), to = paths, console.console(stderr=as_json)
     again, epochs = keep.exists(), job.federation.recipe.epochs
 
     def tell(report: pace.files.Egress) -> None:
@@ -137,11 +111,15 @@ def fit_and_ask(
             site,
             keep,
             upload,
+            key=key,
+            device=given.device(device),
+            overlapping=overlapping,
+            editions=editions,
+            policy=limits,
             tell=tell,
             confirm=lambda: yes or typer.confirm(shown(f"Write {upload}?"), err=as_json),
             by="a person, by --yes" if yes else "a person, when asked",
             progress=waiting.enter_context(console.progress(epochs, "Training")),
-            **settings,
         )
     if report is None:
         console.say("Nothing was written for sending.", err=True)

@@ -104,17 +104,12 @@ def run(
             numbers=numbers or "",
             sealed=sealed,
         )
-    written = write_run(result, out) if out else []
+    written: list[object] = [result.page(out), result.write(out)] if out else []
+    if out:  # in place of the models that were kept to go on from
+        shutil.rmtree(out / UNFINISHED, ignore_errors=True)
     written += [log(result) for log in trackers]
     lines = [f"Written: {', '.join(map(str, written))}"] if written else []
     console.answer(result.plain, result.show, *lines, as_json=as_json)
-
-
-def write_run(result: pace.RunResult, out: Path) -> list[object]:
-    """Write results.json and its page in place of the models that were kept to go on from."""
-    written: list[object] = [result.page(out), result.write(out)]
-    shutil.rmtree(out / UNFINISHED, ignore_errors=True)
-    return written
 
 
 def run_against(part: str, **options: Any) -> None:

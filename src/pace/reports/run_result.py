@@ -229,14 +229,11 @@ class RunResult:
 
 def distinct(rows: Sequence[Summary]) -> list[Summary]:
     """The rows; methods that train alike have one local model, which comes once."""
-    unique: list[Summary] = []
+    unique: dict[object, Summary] = {}
     for row in rows:
-        earlier = [other.spreads for other in unique if other.reading == "local"]
-        if row.reading != "local" or not any(
-            all(row.spreads[name] == other[name] for name in SCORES) for other in earlier
-        ):
-            unique.append(row)
-    return unique
+        scores = tuple(row.spreads[name] for name in SCORES)
+        unique.setdefault(scores if row.reading == "local" else (row.method, row.reading), row)
+    return list(unique.values())
 
 
 def score_table(results: Sequence[Summary], title: str, gates: Mapping[str, str]) -> Table:

@@ -95,10 +95,10 @@ def score_rows(trial: Trial, by: str = "seed") -> Iterator[Row]:
     Local has one reading; every other method has its own local, its external and the adopted.
     """
     clients = range(len(trial.alphas))
-    groups = [clients] if by == "seed" else [range(client, client + 1) for client in clients]
+    alone = [slice(client, client + 1) for client in clients]
+    groups = alone if by == "client" else [slice(0, len(clients))]
     fixed = {"local": [0.0] * len(clients), "external": [1.0] * len(clients)}
-    for reading, group in product(["local"] if trial.method == "local" else READINGS, groups):
-        members = slice(group.start, group.stop)
+    for reading, members in product(["local"] if trial.method == "local" else READINGS, groups):
         matrices = trial.counts[reading][members]
         counts, nodes = pooled(matrices), [int(matrix.sum()) for matrix in matrices]
         alphas = fixed.get(reading, trial.alphas)[members]
@@ -107,7 +107,7 @@ def score_rows(trial: Trial, by: str = "seed") -> Iterator[Row]:
             "method": trial.method,
             "seed": trial.seed,
             "reading": reading,
-            "client": group.start,
+            "client": members.start,
             "test_nodes": sum(nodes),
             **{name: score(counts) for name, score in SCORES.items()},
             "roc_auc": mean_auc(areas, nodes) if areas else None,
