@@ -339,10 +339,8 @@ def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:
 def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Model:
     """The model, with these hidden widths between the numbers of features and classes."""
     kind, settings = split_settings(MODELS.allow(text))
-    factory = MODELS.factory(kind)
     if hidden is None:
-        has_hidden = hasattr(factory, "sized") and getattr(factory, "hidden_layers", True)
-        hidden = "64" if has_hidden else ""
+        return pace.models.sized(text, sizes[0], 64, 2, sizes[1])
     try:
         widths = [int(width) for width in hidden.split(",") if width.strip()]
     except ValueError:

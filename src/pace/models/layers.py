@@ -56,8 +56,6 @@ class Layered(Model):
     title: ClassVar[str]
     reads_weights: ClassVar[bool] = False
     """Whether edge weights enter, as in the layers that PyG gives them to."""
-    hidden_layers: ClassVar[bool] = True
-    """Whether it has hidden layers whose widths can be chosen."""
     glorot_start: ClassVar[bool] = False
     """Whether it starts Glorot-uniform with zero biases, rather than as torch's linear layers."""
     part: ClassVar[str] = ""

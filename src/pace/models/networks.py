@@ -94,7 +94,6 @@ class SGC(Layered):
 
     title: ClassVar[str] = "simple graph convolution"
     reads_weights: ClassVar[bool] = True
-    hidden_layers: ClassVar[bool] = False
     part: ClassVar[str] = ".hops"
     limits: ClassVar[Mapping[str, tuple[float, ...]]] = {"hops": (0,)}
 

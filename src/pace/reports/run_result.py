@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from pace.registry import installed
 from pace.reports import document as page
 from pace.reports.document import Block, Document, Fold, Section, render_page
 from pace.reports.table import Cell, Column, Table, Value
-from pace.reports.trial import Comparison, Row, Spread, Summary, Trial, summarise, tidy_frame
+from pace.reports.trial import Comparison, Spread, Summary, Trial, summarise, tidy_frame
 from pace.task import SCORES, accuracy
 
 if TYPE_CHECKING:
@@ -135,19 +135,18 @@ class RunResult:
         Args:
             by: `"seed"`, scores pooled over clients, or `"client"`.
         """
-        return tidy_frame(self.keyed(), by)
-
-    def keyed(self) -> Iterator[tuple[Row, Trial]]:
-        """Each trial, and what it is of: the columns that its rows begin with."""
         settings, widths = self.settings, self.settings.shape["widths"]
         shared = ("dataset", "partition", "clients", "data_seed", "model")
         common = {name: getattr(settings, name) for name in shared}
         common |= {"hidden": widths[1] if len(widths) > 2 else None, "layers": len(widths) - 1}
+        keyed = []
         for trial in self.trials:
             setup = settings.setups[trial.method]
             rank = setup["method"].get("rank")
             own = {"epochs": setup["recipe"]["epochs"], "numbers": setup["numbers"]}
-            yield common | own | {"rank": rank if isinstance(rank, int) else None}, trial
+            own["rank"] = rank if isinstance(rank, int) else None
+            keyed.append((common | own, trial))
+        return tidy_frame(keyed, by)
 
     def compare(self, first: str, second: str, score: str = "accuracy") -> Comparison:
         """One method's adopted models less another's, seed by seed, with a 95 % interval.

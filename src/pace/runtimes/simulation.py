@@ -92,26 +92,22 @@ def simulate(
         trials = sorted(ran, key=lambda trial: order.index(trial.method))
     finally:
         torch.set_num_threads(threads)
-    about = {"seeds": tuple(seeds), "device": str(device), "model": kind_of(model)}
-    return RunResult(_run_settings(graphs, federations, command=command, **about), tuple(trials))
-
-
-def _run_settings(
-    graphs: Sequence[Graph], federations: Mapping[str, Sequence[Federation]], **about: Any
-) -> RunSettings:
-    """What ran: of each method the first seed's federation and its gate."""
     setups = {}
     for name, (first, *_) in federations.items():
         gate = first.method.gate
         setups[name] = {**first.describe(), "gate": getattr(gate, "__name__", type(gate).__name__)}
-    return RunSettings(
+    ran_with = RunSettings(
+        command=command,
         dataset=getattr(graphs, "dataset", "graphs"),
         partition=getattr(graphs, "partition", "given"),
         data_seed=getattr(graphs, "data_seed", None),
         clients=len(graphs),
+        seeds=tuple(seeds),
+        device=str(device),
+        model=kind_of(model),
         setups=setups,
-        **about,
     )
+    return RunResult(ran_with, tuple(trials))
 
 
 def agree(
