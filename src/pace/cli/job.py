@@ -251,11 +251,10 @@ def inspect(
         plain = plain_record(facts)
         console.answer(plain.pop("details") | plain, as_json=True)
         return
-    to, details = console.console(), dict(facts.details)
-    for name in ("validation", "test"):  # of a model, whose page has them
-        details.pop(name, None)
-    lines = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version, **details}
-    show_facts(facts.file, lines)
+    to, scores = console.console(), ("validation", "test")  # of a model, whose page has them
+    details = {name: fact for name, fact in facts.details.items() if name not in scores}
+    head = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version}
+    show_facts(facts.file, head | details)
     if facts.tensors:
         rows = [[t.name, " × ".join(map(str, t.shape)), f"{t.bytes:,}"] for t in facts.tensors]
         to.print(pace.reports.Table.of("", ["Tensor", "Shape", "Bytes"], rows))

@@ -7,7 +7,7 @@ lines of a command's docstring that begin with `pace `; what follows them is a n
 import inspect
 import re
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -79,12 +79,8 @@ def page(command: Any, ctx: Any) -> Page:
         examples = examples or [parts(c.help)[1][0] for c in command.commands.values()]
     else:
         pieces.append("[OPTIONS]")
-    hints: dict[str, Any] = {}
-    if any(argument.help is None for argument in arguments):  # an older Typer with a newer click
-        hints = get_type_hints(command.callback, include_extras=True)
-    sections[OWN[0]] = [
-        (placed(a), a.help or hints[a.name].__metadata__[0].help) for a in arguments
-    ]
+    hints = getattr(command.callback, "__annotations__", {})  # an older Typer keeps no help of its own
+    sections[OWN[0]] = [(placed(a), hints[a.name].__metadata__[0].help) for a in arguments]
     # An older Typer escapes brackets, for rich.
     told = [(name, about.replace("\\[", "[").split()) for _, name, about in records]
     sections[OWN[1]] = [(name, " ".join(words)) for name, words in told]

@@ -269,20 +269,9 @@ def import_(
     file = pace.datasets.file
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
-    rules = columns(
-        label=label,
-        id=id_column,
-        features=features,
-        client=client,
-        split=split,
-        classes=classes,
-        decimal=decimal,
-        strangers=strangers,
-        weight=weight,
-        directions=directions,
-        known=known,
-        mapping=mapping,
-    )
+    named = {"label": label, "id": id_column, "features": features, "client": client}
+    named |= {"split": split, "classes": classes, "decimal": decimal, "strangers": strangers}
+    rules = columns(**named, weight=weight, directions=directions, known=known, mapping=mapping)
     book = load_book(job, pace.tables.Codebook) if job else None
     if memory is not None:
         given.one_thread()

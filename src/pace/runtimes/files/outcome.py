@@ -136,10 +136,9 @@ def on_unseen(
     score: Callable[[Tensor, Tensor], float], adoption: Adoption, graph: Graph
 ) -> dict[str, float]:
     """A score of Local and of what is used, on nodes whose labels neither was fitted to."""
-    cases = adoption.unseen(graph.val)
-    labels = torch.cat([graph.y[nodes] for *_, nodes in cases])
-    local = torch.cat([logits[nodes] for logits, _, nodes in cases])
-    adopted = torch.cat([logits[nodes] for _, logits, nodes in cases])
+    unseen = adoption.unseen(graph.val)
+    cases = [(own[nodes], used[nodes], graph.y[nodes]) for own, used, nodes in unseen]
+    local, adopted, labels = map(torch.cat, zip(*cases, strict=True))
     return {"local": score(local, labels), "adopted": score(adopted, labels)}
 
 
