@@ -3,8 +3,6 @@
 The model's own code is traced on a graph without numbers, so every network is written once.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import logging

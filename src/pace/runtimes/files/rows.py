@@ -4,15 +4,13 @@ A file has the columns id, split (train, val, test or nothing), label (nothing w
 list of numbers for each map of the job's method, such as hop0 and hop2, and perhaps Local's logits.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -134,7 +132,7 @@ class RowFiles:
     job: Job
 
     @classmethod
-    def found(cls, folder: Path, job: Job) -> RowFiles:
+    def found(cls, folder: Path, job: Job) -> Self:
         form = job.federation.closed_form
         if form is None:
             raise SettingError("the job's method reads edges, rows are not enough: give the graph")

@@ -5,14 +5,13 @@ its id. Models remember salted hashes of ids; who has the file can test guesses 
 private as the model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -30,6 +29,37 @@ HASH = 16  # bytes, of an id and of the salt
 LARGEST_SECRET = 2**16  # bytes
 ROLES = ("unlabelled", "train", "val", "test")  # by number
 NEW = "new"
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The nodes of the graph that a model was made on, each with its role."""
+
+    table: Tensor
+    """(1 + nodes, HASH + 1) uint8: a row with the salt, then each id's hash and the role's number."""
+
+    @classmethod
+    def of(cls, graph: Graph, nodes: Sequence[str]) -> Self:
+        salt, roles = secrets.token_bytes(HASH), (graph.split + 1).tolist()
+        rows = bytearray(salt + bytes(1))
+        if nodes:  # a table of rows says itself what each row was used for
+            for name, role in zip(nodes, roles, strict=True):
+                rows += _hash(salt, name) + bytes([role])
+        return cls(torch.frombuffer(rows, dtype=torch.uint8).reshape(-1, HASH + 1))
+
+    @classmethod
+    def checked(cls, table: Tensor | None, path: Path) -> Self:
+        """The members that a file holds, or a FileError."""
+        sound = table is not None and table.dtype == torch.uint8 and table.shape[1:] == (HASH + 1,)
+        if table is None or not (sound and len(table) and (table[:, -1] < len(ROLES)).all()):
+            raise FileError(f"{path} does not say whom the model was trained on: restore it")
+        return cls(table)
+
+    def roles(self, nodes: Sequence[str]) -> list[str]:
+        """What each node was used for; `new` where the model has never seen it."""
+        salt, *rows = self.table.contiguous().numpy()
+        by_hash = {row[:HASH].tobytes(): ROLES[row[HASH]] for row in rows}
+        return [by_hash.get(_hash(salt[:HASH].tobytes(), name), NEW) for name in nodes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,37 +121,6 @@ def _check_names(kind: str, names: Sequence[str], agreed: Sequence[str], path: P
     index, mine, theirs = next((index, *pair) for index, pair in pairs if pair[0] != pair[1])
     remedy = "import it again by the job's codebook, or in the order that `pace show` lists"
     raise GraphError(f"{kind} {index} of {path} is {mine!r}, the job's is {theirs!r}: {remedy}")
-
-
-@dataclass(frozen=True, eq=False)
-class Members:
-    """The nodes of the graph that a model was made on, each with its role."""
-
-    table: Tensor
-    """(1 + nodes, HASH + 1) uint8: a row with the salt, then each id's hash and the role's number."""
-
-    @classmethod
-    def of(cls, graph: Graph, nodes: Sequence[str]) -> Members:
-        salt, roles = secrets.token_bytes(HASH), (graph.split + 1).tolist()
-        rows = bytearray(salt + bytes(1))
-        if nodes:  # a table of rows says itself what each row was used for
-            for name, role in zip(nodes, roles, strict=True):
-                rows += _hash(salt, name) + bytes([role])
-        return cls(torch.frombuffer(rows, dtype=torch.uint8).reshape(-1, HASH + 1))
-
-    @classmethod
-    def checked(cls, table: Tensor | None, path: Path) -> Members:
-        """The members that a file holds, or a FileError."""
-        sound = table is not None and table.dtype == torch.uint8 and table.shape[1:] == (HASH + 1,)
-        if table is None or not (sound and len(table) and (table[:, -1] < len(ROLES)).all()):
-            raise FileError(f"{path} does not say whom the model was trained on: restore it")
-        return cls(table)
-
-    def roles(self, nodes: Sequence[str]) -> list[str]:
-        """What each node was used for; `new` where the model has never seen it."""
-        salt, *rows = self.table.contiguous().numpy()
-        by_hash = {row[:HASH].tobytes(): ROLES[row[HASH]] for row in rows}
-        return [by_hash.get(_hash(salt[:HASH].tobytes(), name), NEW) for name in nodes]
 
 
 def _hash(salt: bytes, name: str) -> bytes:
