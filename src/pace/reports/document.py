@@ -185,10 +185,8 @@ def environment() -> Environment:
         "base64": lambda content: base64.b64encode(content).decode(),
         "lines": lambda text: Markup("\n".join(shown(line, "html") for line in text.split("\n"))),
         "drawn": _drawn,
-        "kind": lambda block: type(block).__name__,
     }
     environment.filters |= filters
-    environment.tests["section"] = lambda block: isinstance(block, Section)
     return environment
 
 

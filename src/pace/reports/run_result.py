@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -43,11 +43,7 @@ NOTE = (
 SCORED = "Scores in percent, on the test nodes of all clients together"
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
-
-
-def versions() -> dict[str, str]:
-    """What a result is made with."""
-    return installed(LIBRARIES)
+versions = partial(installed, LIBRARIES)  # what a result is made with
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,6 +74,5 @@ class Checkpoints:
             return None
 
     def write(self, graph: Graph, seed: int, model: Params) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: value.contiguous() for name, value in model.items()}
         atomic.write(self.path(graph, seed), save(tensors))

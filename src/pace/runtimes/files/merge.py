@@ -31,8 +31,6 @@ NOTES = "Influence: mean weight in the consensus. Norm: the update's against the
 
 @dataclass(frozen=True, kw_only=True)
 class TookPart(Influence):
-    """A participant whose upload was merged."""
-
     name: str
     sha256: str  # of its upload
 

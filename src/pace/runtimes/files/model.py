@@ -72,7 +72,6 @@ class KeptModel:
 
 
 def read_kept(path: Path, job: Job) -> KeptModel:
-    """The kept model of this job."""
     about, values = read_tensors(path, KEPT)
     if about.get("job") != job.digest:
         of = str(about.get("job"))[:16]
@@ -139,7 +138,6 @@ def read_outcome(folder: Path) -> Outcome:
 
 
 def read_model(folder: Path) -> SiteModel:
-    """The model of a folder."""
     if not is_model(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
     outcome = read_outcome(folder)

@@ -288,6 +288,5 @@ def probabilities(reading: ReadingScores) -> Finding:
 
 
 def next_step(verdicts: Mapping[str, str]) -> str:
-    """What the verdicts advise."""
     cases = {f"{reference} {kind}" for reference, kind in verdicts.items()}
     return next((advice for case, advice in ADVICE.items() if case in cases), UNTOLD)
