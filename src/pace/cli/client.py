@@ -92,6 +92,7 @@ def fit(
     site = site_of(graph, rows, job)
     warnings = [] if rows else site_warnings(site, job)
     again, epochs = keep.exists(), job.federation.recipe.epochs
+    records = pace.files.egress.egress_files(keep, name)
 
     def tell(report: pace.files.Egress) -> None:
         waiting.close()
@@ -103,7 +104,7 @@ def fit(
         if job.signed and not job.sealed:
             later = ", and in later ones unless you withdraw" if report.editions else ""
             to.print(f"Your signature lets it be merged in edition {job.number}{later}.")
-        to.print(f"All of it: {pace.files.egress_files(keep, report.name)[1]}")
+        to.print(f"All of it: {records[1]}")
 
     with ExitStack() as waiting:
         report = pace.files.fit_files(
@@ -129,7 +130,7 @@ def fit(
         "The same upload as before." if again else f"Trained in {report.seconds:.1f} s.",
         f"Written: {keep} (keep it here)",
         f"Written: {upload} (send it to the server)",
-        *(f"Written: {p} (for your records)" for p in pace.files.egress_files(keep, report.name)),
+        *(f"Written: {path} (for your records)" for path in records),
         f"SHA-256 of the upload: {report.sha256[:32]} …",
         as_json=as_json,
     )
@@ -170,10 +171,10 @@ def show_egress(report: pace.files.Egress, upload: Path, to: console.Console) ->
     to.print(
         f"What will leave this site: {upload.name}, {sent.frame + sent.signature:,} bytes "
         f"({100 * sent.share:.1f}% of the model's {sent.dense:,})",
-        pace.files.item_table(sent),
+        pace.files.egress.item_table(sent),
         *sent.sentences,
         f"Attacked here before it leaves: whether a node was trained on {attack}.",
-        pace.files.risk_table(report),
+        pace.files.egress.risk_table(report),
         f"It goes to the server; the job names: {parties}.",
         *(f"Policy: {limit.rule}: {limit.found}." for limit in report.limits),
     )
@@ -190,10 +191,10 @@ def audit(
     pace client audit
     pace client audit --head 9f2c4e...
     """
-    path = log or pace.files.log_file()
+    path = log or pace.files.egress.log_file()
     if not path.exists():
         raise FileError(f"{path} not found: nothing was decided by this user yet")
-    count, last = pace.files.verify_log(path, head)
+    count, last = pace.files.egress.verify_log(path, head)
     console.answer(
         {"log": str(path), "decisions": count, "head": last},
         f"{path}: {console.many(count, 'decision')}, and the chain is whole.",
@@ -382,12 +383,12 @@ def write_answers(
 
     def tables() -> Iterator[dict[str, list[Any]]]:
         for site in sites:
-            table = pace.files.prediction_table(model, site)
+            table = pace.files.model.prediction_table(model, site)
             counts.update(table["split"])
             differ.update(map(ne, table["class"], table["local_class"]))
             yield table
 
-    pace.files.write_predictions(out, tables(), replaces=replaces)
+    pace.files.model.write_predictions(out, tables(), replaces=replaces)
     record = {"predictions": str(out), "nodes": counts.total(), "differ_from_local": differ[True]}
     return record | {"alpha": model.outcome.alpha, "split": counts}
 

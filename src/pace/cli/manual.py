@@ -79,7 +79,7 @@ def page(command: Any, ctx: Any) -> Page:
         examples = examples or [parts(c.help)[1][0] for c in command.commands.values()]
     else:
         pieces.append("[OPTIONS]")
-    hints = getattr(command.callback, "__annotations__", {})  # an older Typer keeps no help of its own
+    hints = getattr(command.callback, "__annotations__", {})
     sections[OWN[0]] = [(placed(a), hints[a.name].__metadata__[0].help) for a in arguments]
     # An older Typer escapes brackets, for rich.
     told = [(name, about.replace("\\[", "[").split()) for _, name, about in records]

@@ -219,11 +219,7 @@ def make_returns(book: Journal, key: signatures.Key | None, uploads: Received) -
 
 
 def merge_report(
-    book: Journal,
-    refused: Sequence[Refusal],
-    uploads: Received | None,
-    *,
-    waiting: str | None = None,
+    book: Journal, refused: Sequence[Refusal], uploads: Received | None, waiting: str | None = None
 ) -> MergeReport:
     """The report; without `uploads`, that of a job which is waiting for some."""
     job, decided = book.job, (book.decision() or {}) if uploads else {}
