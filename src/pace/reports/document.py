@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -179,7 +178,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_inert_text,
     )
-    environment.globals |= {"runs": head_groups, "axis": _axis}
+    environment.globals["runs"] = head_groups
     filters: dict[str, Callable[..., object]] = {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
@@ -195,13 +194,6 @@ def _inert_text(value: object) -> object:
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return Markup(shown(value, "html"))
-
-
-def _axis(rows: Sequence[Change]) -> tuple[float, float]:
-    """From the tenth below the smallest value to the tenth above the largest."""
-    values = [value for row in rows for value in (row.before, row.after)] or [0.0, 1.0]
-    low, high = math.floor(10 * min(values)) / 10, math.ceil(10 * max(values)) / 10
-    return (low, high) if high > low else (max(0.0, low - 0.1), min(1.0, high + 0.1))
 
 
 def _drawn(png: bytes) -> int:
