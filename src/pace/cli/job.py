@@ -273,8 +273,7 @@ def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str]
     """Who sent columns to a folder, with keys if they are there; the server's key is made if need be."""
     names = [path.name.removesuffix(COLUMNS_SUFFIX) for path in folder.glob(f"*{COLUMNS_SUFFIX}")]
     keys = {name: folder / f"{name}.pub" for name in sorted(names)}
-    keyed = any(key.exists() for key in keys.values())
-    if keyed and server_key is None:
+    if server_key is None and any(key.exists() for key in keys.values()):
         private, server_key = job.with_suffix(".key"), job.with_suffix(".pub")
         if not server_key.exists():
             pace.jobs.signatures.new_keys(private, server_key)

@@ -41,10 +41,9 @@ class Program(torch.nn.Module):
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> tuple[Tensor, Tensor]:
         model, graph = self.model, SymbolicGraph.of(x, edge_index, edge_weight)
         own, *others = model.outcome.weights
-        used = [weight for weight in others if weight]
         externals = list(compress(model.externals, others))
         sets = logit_sets(graph, model.local, externals, model.job.federation)
-        mixed = mix(sets, (own, *used))
+        mixed = mix(sets, (own, *filter(None, others)))
         # An External that is finite on the site's graph may overflow on another: then Local answers.
         return torch.where(torch.isfinite(mixed).all(), mixed, sets[0]), sets[0].clone()
 

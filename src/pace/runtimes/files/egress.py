@@ -204,7 +204,6 @@ def measure_egress(
     if job.sealed:  # what is under the masks
         message = federation.method.share(kept.kept.local, graph, alone)
     explained = federation.method.explain(Messages([message]), alone)
-    risk = attacks.attack(explained.reading(), graph, alone)
     sums = None
     if kept.about.seconds <= SLOW:
         parties = len(job.participants) or job.minimum
@@ -213,7 +212,7 @@ def measure_egress(
     counts = graph.training_counts(job.model.classes).tolist()
     keys = {name: signatures.fingerprint(key).hex() for name, key in job.keys.items()}
     names = {"features": job.features, "classes": job.classes}
-    signature = signatures.TRAILER if job.signed else 0
+    signature = signatures.TRAILER * job.signed
     disclosed = disclosure.disclosure(
         kept.message, federation, signature=signature, graph=graph, **names
     )
@@ -227,7 +226,7 @@ def measure_egress(
         parties=keys or dict.fromkeys((*job.participants, SERVER), "no key"),
         sealed=job.sealed,
         counts=dict(zip(class_names(job), counts, strict=True)),
-        upload=risk,
+        upload=attacks.attack(explained.reading(), graph, alone),
         sums=sums,
         disclosed=replace(disclosed, sentences=(*disclosed.sentences, *overlaps)),
         trained=kept.about.trained,

@@ -127,9 +127,8 @@ def baseline_logits(graph: Graph, classes: int) -> Tensor | None:
         return None
     x, y = graph.x[graph.train], graph.y[graph.train]
     penalties = PENALTIES if graph.val.any() else PENALTIES[:1]
-    labels = graph.y[graph.val]
     candidates = (affine(graph.x, logistic_regression(x, y, classes, p)) for p in penalties)
-    return min(candidates, key=lambda logits: task.nll(logits[graph.val], labels))
+    return min(candidates, key=lambda logits: task.nll(logits[graph.val], graph.y[graph.val]))
 
 
 def on_unseen(
