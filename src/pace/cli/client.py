@@ -15,7 +15,7 @@ import typer
 import pace
 from pace.cli import given
 from pace.cli.given import argument, option
-from pace.cli.tables import codebook_of, columns, import_for, tell
+from pace.cli.tables import Tables, codebook_of, columns, import_for, tell
 from pace.errors import FileError, SettingError
 from pace.io import plain_record, shown, untrusted
 from pace.io import terminal as console
@@ -249,7 +249,7 @@ def adopt(
     record, imported = dict[str, Any](), None
     if nodes or edges:
         model = pace.files.read_model(out)
-        site, imported = read_site(model, None, nodes, edges, known=graph, mapping=None)
+        site, imported = read_site(model, None, (nodes, edges), known=graph, mapping=None)
         record = write_answers(model, [site], predictions, replaces=False)
     console.answer(
         {**plain_record(outcome), "model": str(out), "changes": changes, **record},
@@ -309,16 +309,13 @@ def show_scores(scores: pace.files.MaskScores, to: console.Console) -> None:
 
 
 def read_site(
-    model: pace.files.SiteModel,
-    graph: Path | None,
-    nodes: Path | None,
-    edges: Path | None,
-    **more: Any,
+    model: pace.files.SiteModel, graph: Path | None, tables: Tables, **more: Any
 ) -> tuple[pace.files.Site, pace.tables.Imported | None]:
     """A graph file, or two tables by the codebook of the model's job.
 
     `more` are fields of `pace.tables.Columns`, of which `known` and `mapping` are files.
     """
+    nodes, edges = tables
     if more["known"] is not None and nodes is None:
         raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
     if graph is not None and nodes is None and edges is None:
@@ -368,7 +365,7 @@ def predict(
         sites = pace.files.mapped_sites(graph, adopted.job)
     else:
         named = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
-        site, imported = read_site(adopted, graph, nodes, edges, **named)
+        site, imported = read_site(adopted, graph, (nodes, edges), **named)
         sites = [site]
     record = write_answers(adopted, sites, out, replaces=replace)
     remarks = imported.remarks() if imported else {"notes": [], "changes": [], "warnings": []}
@@ -428,7 +425,7 @@ def evaluate(
     named = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
     given.one_thread()
     adopted = pace.files.read_model(model)
-    site, _ = read_site(adopted, graph, nodes, edges, **named)
+    site, _ = read_site(adopted, graph, (nodes, edges), **named)
     scores = adopted.evaluate(site, on)
     plain = {"alpha": adopted.outcome.alpha, **plain_record(scores)}
     console.answer(plain, lambda: show_scores(scores, console.console()), as_json=as_json)

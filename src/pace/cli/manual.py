@@ -96,9 +96,7 @@ def placed(argument: Any) -> str:
 
 def parts(*about: str | None) -> tuple[list[str], list[str], list[str]]:
     """The paragraphs before the examples, the commands, and the paragraphs after them."""
-    before: list[str] = []
-    examples: list[str] = []
-    after: list[str] = []
+    before, examples, after = list[str](), list[str](), list[str]()
     paragraphs = [part for text in about for part in inspect.cleandoc(text or "").split("\n\n")]
     for paragraph in filter(None, paragraphs):
         if paragraph.startswith("pace "):

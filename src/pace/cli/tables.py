@@ -22,6 +22,8 @@ TOLD = (
 )
 DISCLOSED = "Who gets the job reads names of columns, classes and categories, and pooled scales."
 
+Tables = tuple[Path | None, Path | None]  # of nodes and of edges
+
 graph = typer.Typer()
 codebook = typer.Typer()
 
@@ -162,23 +164,19 @@ def codebook_of(job: pace.jobs.Job) -> pace.tables.Codebook:
 
 
 def import_for(
-    job: pace.jobs.Job,
-    graph: Path | None,
-    tables: tuple[Path | None, Path | None],
-    mapping: Path | None,
-    to: console.Console,
+    job: pace.jobs.Job, out: Path | None, tables: Tables, mapping: Path | None, to: console.Console
 ) -> None:
     """Make a site's graph of its tables of nodes and edges, where they are given."""
     nodes, edges = tables
     if not (nodes or edges or mapping):
         return
-    if nodes is None or edges is None or graph is None:
+    if nodes is None or edges is None or out is None:
         raise SettingError("to make a graph of tables, name it and give both --nodes and --edges")
     book = codebook_of(job)
-    imported = pace.tables.import_graph(nodes, edges, columns(mapping=mapping), graph.stem, book)
-    pace.datasets.file.write_graph(graph, imported.dataset)
+    imported = pace.tables.import_graph(nodes, edges, columns(mapping=mapping), out.stem, book)
+    pace.datasets.file.write_graph(out, imported.dataset)
     tell(imported, to)
-    to.print(f"Written: {graph}")
+    to.print(f"Written: {out}")
 
 
 def columns(

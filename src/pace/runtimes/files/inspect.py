@@ -28,8 +28,6 @@ FORMATS = re.compile(r"pace-([a-z-]{1,40})-[0-9]{1,4}")
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What can be said of a file or folder of ours."""
-
     kind: str
     version: str | int
     sanity: list[str]  # what it is in a job, or that it is sound; `NOT` where it is not
