@@ -25,6 +25,8 @@ Any_graph = Annotated[Path | None, argument("Any .graph file with the same featu
 Nodes = Annotated[Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.")]
 Rows = Annotated[Path | None, option("Instead of a graph: what `pace rows` makes.", "FOLDER")]
 Edges = Annotated[Path | None, option("Its table of edges.")]
+OVERLAPPING = "Agree to what this and earlier sealed jobs tell together."
+LATER = "Sign that the upload may serve later editions too."
 Edition_file = Annotated[Path | None, option("The job's edition you are in, if not the first.")]
 
 client = typer.Typer()
@@ -45,14 +47,9 @@ def fit(
     known: Annotated[Path | None, option("Keys of others that you got another way.")] = None,
     least_known: Annotated[int, option("How many of the others must be among them.", "N")] = 2,
     yes: Annotated[bool, option("Agree to what will leave the site.", "", "--yes")] = False,
-    overlapping: Annotated[
-        bool,
-        option("Agree to what this and earlier sealed jobs tell together.", "", "--overlapping"),
-    ] = False,
+    overlapping: Annotated[bool, option(OVERLAPPING, "", "--overlapping")] = False,
     edition: Edition_file = None,
-    editions: Annotated[
-        bool, option("Sign that the upload may serve later editions too.", "", "--editions")
-    ] = False,
+    editions: Annotated[bool, option(LATER, "", "--editions")] = False,
     without_promise: given.Without_promise = False,
     device: given.Device = "auto",
     allow: given.Allow = None,

@@ -82,31 +82,24 @@ Directions = Annotated[str | None, option("Edges both ways, or keep (as they are
 DATASET = {"autocompletion": one_of(DATASETS), "callback": DATASETS.allow}
 Dataset = Annotated[str, option("A dataset or .graph file.", "NAME", **DATASET)]
 PARTITION = "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's)."
-Partition = Annotated[
-    str | None,
-    option(PARTITION, "NAME", autocompletion=one_of(PARTITIONS), callback=PARTITIONS.allow),
-]
+PARTS = {"autocompletion": one_of(PARTITIONS), "callback": PARTITIONS.allow}
+Partition = Annotated[str | None, option(PARTITION, "NAME", **PARTS)]
 MODEL = f"A model: {', '.join(MODELS)}; settings as in gat:heads=4."
 Model = Annotated[str, option(MODEL, "NAME", autocompletion=one_of(MODELS))]
 METHOD = "The method (default: pace-full, sealed pace-full-sums; pace with --rank)."
 Method = Annotated[str | None, option(METHOD, "NAME", autocompletion=one_of(METHODS))]
-Methods = Annotated[
-    str,
-    option(
-        f"Methods, or the groups {', '.join(METHODS.groups)}; settings as in fedprox:mu=0.1, your "
-        "own as package.module:Name. `pace methods` lists them.",
-        "NAMES",
-        autocompletion=one_of(*METHODS.groups, METHODS),
-    ),
-]
-With = Annotated[
-    Path | None, option("Your earlier .graph; edges may lead there.", "FILE", "--with")
-]
+SEVERAL = (
+    f"Methods, or the groups {', '.join(METHODS.groups)}; settings as in fedprox:mu=0.1, your own as "
+    "package.module:Name. `pace methods` lists them."
+)
+NAMED = {"autocompletion": one_of(*METHODS.groups, METHODS)}
+Methods = Annotated[str, option(SEVERAL, "NAMES", **NAMED)]
+EARLIER = "Your earlier .graph; edges may lead there."
+With = Annotated[Path | None, option(EARLIER, "FILE", "--with")]
 Mapping = Annotated[Path | None, option("How your columns are read (default: the model's).")]
 Replace = Annotated[bool, option("Replace existing files.", "", "--replace")]
-Allow = Annotated[
-    list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
-]
+CODE = "Code that a job may run here; repeat."
+Allow = Annotated[list[str] | None, option(CODE, "MODULE:NAME", callback=allow)]
 Withdrawals = Annotated[list[Path] | None, option("A signed withdrawal to obey; repeat.")]
 Added = Annotated[list[str] | None, option("A newcomer: NAME.pub, NAME=KEY.pub; repeat.", "KEYS")]
 Removed = Annotated[list[str] | None, option("A participant to take off the list; repeat.", "NAME")]

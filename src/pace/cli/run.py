@@ -187,11 +187,7 @@ def client_table(clients: Sequence[Mapping[str, Any]], name: str, edges: int) ->
 
 def methods(
     names: Annotated[
-        list[str] | None,
-        argument(
-            "Only these, with their settings (default: all).",
-            autocompletion=given.one_of(*METHODS.groups, METHODS),
-        ),
+        list[str] | None, argument("Only these, with their settings (default: all).", **given.NAMED)
     ] = None,
     as_json: given.As_json = False,
 ) -> None:
