@@ -19,6 +19,7 @@ from pace.io import plain_record, split_settings
 from pace.io import terminal as console
 from pace.registry import METHODS, MODELS
 
+WHO = "Who takes part: NAME or NAME=KEY.pub; repeat."
 UPLOADS = argument("Uploads, or the folder they are in.", readable=False)
 
 keys = typer.Typer()
@@ -31,9 +32,7 @@ def new(
     codebook: Annotated[Path | None, option("Those of a codebook, or sites' columns.")] = None,
     features: Annotated[int | None, option("Features of a node.", "N")] = None,
     classes: Annotated[int | None, option("Classes of nodes.", "N")] = None,
-    participant: Annotated[
-        list[str] | None, option("Who takes part: NAME or NAME=KEY.pub; repeat.", "NAMES")
-    ] = None,
+    participant: Annotated[list[str] | None, option(WHO, "NAMES")] = None,
     server_key: Annotated[Path | None, option("The server's .pub, for signing.")] = None,
     minimum: Annotated[int | None, option("Uploads to merge (default: all, or 2).", "N")] = None,
     method: given.Method = None,

@@ -17,6 +17,7 @@ from pace.errors import SettingError
 from pace.io import terminal as console
 from pace.registry import METHODS, MODELS, TRACKERS
 
+TRACK = "Log for tensorboard=FOLDER or mlflow=FILE; repeat."
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
 
 
@@ -41,9 +42,7 @@ def run(
     device: given.Device = "auto",
     data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
-    track: Annotated[
-        list[str] | None, option("Log for tensorboard=FOLDER or mlflow=FILE; repeat.", "NAME=WHERE")
-    ] = None,
+    track: Annotated[list[str] | None, option(TRACK, "NAME=WHERE")] = None,
     replace: given.Replace = False,
     against: Annotated[str | None, option("Join a study, such as field.", "PART")] = None,
     as_json: given.As_json = False,

@@ -41,7 +41,7 @@ def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
     drawn = {name: torch.zeros(0, width) for name, width in files.columns.items()}
     drawn |= {"key": none.double(), "y": none, "split": none}
     seed = torch.Generator().manual_seed(0)
-    for table in files.blocks() if sample else files.blocks(maps=False):
+    for table in files.blocks(maps=sample):
         counts += table.training_counts(classes)
         if sample:
             keys = torch.rand(table.nodes, generator=seed, dtype=torch.float64)
