@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from pace.datasets import DATA_SEED
 from pace.reports import Table, Value
 from pace_study import study
 from pace_study.scores import DENSE, TIE, Array, Draws, t_interval, win_tie_loss
-from pace_study.study import AVAILABLE, CITATION, LOCAL, MATRIX, PACE, PARTS, UNPUBLISHED, Row
+from pace_study.study import AVAILABLE, CITATION, MATRIX, PARTS, UNPUBLISHED, Row
 from pace_study.tables import published, title
 
 HOLDS = "holds"
@@ -29,15 +30,10 @@ UNKNOWN = "cannot be judged"
 VERDICTS = (HOLDS, WITHIN, FAILS, UNKNOWN)
 MARKS = {HOLDS: "", WITHIN: "≈ ", FAILS: "✗ "}
 METRICS = {"accuracy": "accuracy", "weighted_f1": "W-F1"}
-TRANSPORT, HALF, MEAN, RAW, DIRECT = study.ABLATION[1:6]
 BRIEF = {"c20": "C = 20: ", "c30": "C = 30: ", "metis": "METIS: ", "dirichlet": "Dirichlet: "}
-TENTH = 0.1  # points: what "matching", "effectively tied" and "competitive" are held to
 ABOVE_ZERO, BELOW_ZERO = (math.ulp(0.0), math.inf), (-math.inf, -math.ulp(0.0))
-AT_LEAST_ZERO = (0.0, math.inf)
-MORE_CLIENTS = ((AVAILABLE[:-1], ABOVE_ZERO), (AVAILABLE[-1:], BELOW_ZERO))
-MATCHING = (-TENTH, TENTH)
-COUNT: dict[str, Any] = {"half": 0.5, "unit": ".0f"}  # a sentence that prints a whole number
 
+Setting = tuple[str, str, int]  # dataset, partition, clients
 Number = Callable[[Array], float]  # of values[setting, row, seed], or [..., receiver]
 
 
@@ -87,17 +83,6 @@ def claims_tables(claims: Sequence[Sentence]) -> list[Table]:
 
 
 # --- one number ---------------------------------------------------------------------------------
-
-
-class Setting(NamedTuple):
-    """A dataset divided among clients."""
-
-    dataset: str
-    partition: str = "louvain"
-    clients: int = 10
-
-
-CITED = [Setting(name) for name in CITATION]
 
 
 @dataclass(frozen=True)
@@ -169,15 +154,15 @@ class Numbers:
 
     def checks(self, sentence: str) -> list[Check]:
         """Everything that a sentence asks, by its id, measured."""
-        return [self.check(asked) for asked in RESULTS[sentence]]
-
-    def check(self, asked: Check) -> Check:
-        here = self.measure(asked, DATA_SEED, self.seeds)
-        seeds = study.in_order(self.seeds)[: study.REDRAW_SEEDS]
-        redraws = study.DRAWS if asked.redraw else ()
-        numbers = [self.measure(asked, data_seed, seeds) for data_seed in redraws]
-        redrawn = tuple(number for number in numbers if number is not None)
-        return replace(asked, here=here, draws=Draws(redrawn) if len(redrawn) > 1 else None)
+        seeds, measured = study.in_order(self.seeds)[: study.REDRAW_SEEDS], []
+        for asked in RESULTS[sentence]:
+            here = self.measure(asked, DATA_SEED, self.seeds)
+            redraws = study.DRAWS if asked.redraw else ()
+            numbers = [self.measure(asked, data_seed, seeds) for data_seed in redraws]
+            redrawn = tuple(number for number in numbers if number is not None)
+            draws = Draws(redrawn) if len(redrawn) > 1 else None
+            measured.append(replace(asked, here=here, draws=draws))
+        return measured
 
     def measure(self, asked: Check, data_seed: int, seeds: Sequence[int]) -> float | None:
         """The number on these masks and seeds; None where a cell is missing."""
@@ -251,66 +236,57 @@ def citeseers_lead(values: Array) -> float:
 
 # --- the paper's sentences ----------------------------------------------------------------------
 
-
-def both_metrics(
-    number: Number, settings: Sequence[Setting], form: str = "{}", **wanted: Any
-) -> list[Check]:
-    """In each setting accuracy and weighted F1; the form says where in its name they stand."""
-    checks = []
-    for setting, (metric, word) in product(settings, METRICS.items()):
-        count = f", C = {setting.clients}" if setting.clients != 10 else ""
-        name = form.format(f"{title(setting.dataset)}{count} {word}")
-        checks.append(Check(name, number, [setting], metric=metric, **wanted))
-    return checks
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "mean": mean, "lowest": lowest, "least": np.min, "lead": lead, "interval_end": interval_end,
+    "share": share, "nonnegative": nonnegative, "geometrys_lead": geometrys_lead,
+    "citeseers_lead": citeseers_lead,
+}  # fmt: skip
+GROUPS: dict[str, Sequence[str]] = {"five": AVAILABLE, "cited": CITATION, "both": tuple(METRICS)}
+ROWS = {row.label: row for row in (*MATRIX, *study.CALIBRATED, *study.ABLATION)}
 
 
-def on(dataset: str, rows: Sequence[Row], word: str = "", **wanted: Any) -> Check:
-    """The row's mean on a dataset, or the first row's less the second's."""
-    return Check(title(dataset) + word, mean, [Setting(dataset)], rows, **wanted)
+def checks_of(name: str) -> list[Check]:
+    """Everything that a sentence asks, or another one that says the same."""
+    return [check for line in CLAIMS[name] for check in asked(line)]
 
 
-def paces(word: str, **wanted: Any) -> list[Check]:
-    """A mean of PACE's on each dataset."""
-    return [on(name, (PACE,), word, **wanted) for name in AVAILABLE]
+def asked(line: Mapping[str, Any]) -> list[Check]:
+    """The checks of a line of `claims.toml`, in each of its settings and metrics."""
+    rest = dict(line)
+    if "same" in rest:
+        return checks_of(rest["same"])
+    if "bold" in rest:
+        return bold(rest["bold"])
+    if "each" in rest:
+        variants = [{"over": dataset} for dataset in group(rest.pop("each"))]
+    elif "metrics" in rest:
+        variants = [{"metric": metric} for metric in group(rest.pop("metrics"))]
+    elif "checks" in rest:
+        variants = rest.pop("checks")
+    else:
+        return [check(rest)]
+    return [check for variant in variants for check in asked(rest | variant)]
 
 
-def leads(rows: Sequence[Row], datasets: Sequence[str]) -> list[Check]:
-    """PACE against the best of the published others; a displayed tie counts as best."""
-    rivals = [row for row in rows if row is not PACE and row.method not in UNPUBLISHED]
-    settings, form = list(map(Setting, datasets)), "{} ahead by"
-    return both_metrics(lead, settings, form, rows=[*rivals, PACE], bounds=AT_LEAST_ZERO)
+def group(words: str | Sequence[str]) -> Sequence[str]:
+    return GROUPS.get(words, (words,)) if isinstance(words, str) else words
 
 
-def intervals() -> list[Check]:
-    """95 % paired t over seeds: beyond zero on the citation graphs, across it on the others."""
-    checks = []
-    for name, (metric, word) in product(AVAILABLE, METRICS.items()):
-        label, bounds = f"{title(name)} {word}", ABOVE_ZERO if name in CITATION else BELOW_ZERO
-        ask = partial(Check, settings=[Setting(name)], rows=(PACE, LOCAL), metric=metric)
-        low, high = (partial(interval_end, which=which) for which in (0, 1))
-        checks += [
-            ask(f"{label} mean", mean),
-            ask(f"{label} interval from", low, bounds=bounds, redraw=False),
-            ask("to", high, redraw=False),
-        ]
-    return checks
-
-
-def counted(of: int, papers: Mapping[str, int], **more: Any) -> list[Check]:
-    """Gains, ties and losses, each as the paper counts it."""
-    return [
-        Check(name, partial(share, of=of, kind=kind), CITED, paper=paper, **COUNT, **more)
-        for kind, (name, paper) in enumerate(papers.items())
-    ]
-
-
-def gaps_are(rows: Sequence[Row], papers: Mapping[str, float]) -> list[Check]:
-    """On each dataset the paper's gap, and one above zero."""
-    return [
-        asked
-        for name, paper in papers.items()
-        for asked in (on(name, rows, paper=paper), on(name, rows, " above zero"))
-    ]
+def check(line: Mapping[str, Any]) -> Check:
+    """One number, in one metric."""
+    rest = {"metric": "accuracy", "rows": ()} | line
+    clients = rest.pop("clients", 10)
+    datasets, count = group(rest.pop("over")), f", C = {clients}" if clients != 10 else ""
+    place = ", ".join(title(dataset) + count for dataset in datasets)
+    name = rest.pop("name").format(place=place, metric=METRICS.get(rest["metric"]))
+    which = {key: rest.pop(key) for key in ("of", "kind", "which") if key in rest}
+    number = partial(NUMBERS[rest.pop("number", "mean")], **which)
+    if rest.pop("whole", False):
+        rest |= {"half": 0.5, "unit": ".0f"}
+    if rest.get("bounds") == "below zero":
+        rest["bounds"] = BELOW_ZERO
+    rest["rows"] = [ROWS[label] for label in rest["rows"]]
+    return Check(name, number, [(dataset, "louvain", clients) for dataset in datasets], **rest)
 
 
 def bold(name: str) -> list[Check]:
@@ -326,107 +302,12 @@ def bold(name: str) -> list[Check]:
         best = theirs[theirs == theirs.max()].index[-1]
         order = [*(row for label, row in rows.items() if label != best), rows[best]]
         label = f"{BRIEF.get(name, '')}{title(dataset)} {METRICS[metric]} {best} ahead by"
-        setting = Setting(dataset, part.partition, part.clients[0])
-        checks.append(Check(label, lead, [setting], order, metric, AT_LEAST_ZERO))
+        setting = (dataset, part.partition, part.clients[0])
+        checks.append(Check(label, lead, [setting], order, metric, bounds=(0.0, math.inf)))
     return checks
 
 
-NOT_RUN = Check("ogbn-arxiv", mean, (), ())
-OVER_LOCAL: dict[str, Any] = {"number": mean, "rows": (PACE, LOCAL)}
-ADOPTED_AND_BETTER = [
-    *paces(" mean α", metric="mean_alpha", unit=".3f"),
-    *both_metrics(settings=list(map(Setting, AVAILABLE)), **OVER_LOCAL),
-    NOT_RUN,
-]
-INTERVALS = [*intervals(), NOT_RUN]
-FAIR = leads([LOCAL, *study.CALIBRATED], CITATION)
-PACES_GAINS: dict[str, Any] = {"settings": CITED, "rows": (PACE,), "metric": "gains"}
-UNITS = counted(150, {"helped": 118, "tied": 15, "harmed": 17}, rows=(PACE,), metric="gains")
-NONNEGATIVE = Check(
-    "receivers of 30 at or above Local", nonnegative, paper=27, **COUNT, **PACES_GAINS
+CLAIMS = tomllib.loads(
+    resources.files("pace_study").joinpath("claims.toml").read_text(encoding="utf-8")
 )
-WORST = [
-    Check("worst receiver's mean", lowest, paper=-1.43, **PACES_GAINS),
-    Check("worst single run", np.min, paper=-3.64, **PACES_GAINS),
-]
-RANK_SIX = partial(Check, number=mean, settings=CITED, rows=(PACE,), unit=".2f")
-RETURNS: dict[str, Any] = {"metric": "downlink_percent", "redraw": False}  # the same on any masks
-
-RESULTS: dict[str, Sequence[Check]] = {
-    "adopts-and-improves": ADOPTED_AND_BETTER,
-    "highest-of-both": [*leads(MATRIX, AVAILABLE), NOT_RUN],
-    "intervals": INTERVALS,
-    "units": UNITS,
-    "receivers": [NONNEGATIVE, *WORST],
-    "five-settings": ADOPTED_AND_BETTER,
-    "arxiv-alpha": [NOT_RUN],
-    "rank-6-means": [
-        RANK_SIX("mean accuracy", paper=79.65),
-        RANK_SIX("upload %", metric="upload_percent", paper=12.38, redraw=False),
-        RANK_SIX("return %", paper=10.47, **RETURNS),
-    ],
-    "returns-bytes": [
-        *paces(" return %", bounds=(9.55, 17.65), unit=".2f", **RETURNS),
-        Check(
-            "least", lowest, list(map(Setting, AVAILABLE)), (PACE,),
-            paper=9.6, half=0.05, unit=".1f", **RETURNS,
-        ),
-        NOT_RUN,
-    ],
-    "arxiv-unforced": [NOT_RUN],
-    "cnll-recovers": [
-        *gaps_are((PACE, TRANSPORT), {"cora": 16.88, "pubmed": 1.13}),
-        on("citeseer", (PACE, TRANSPORT), " kept", bounds=(-TENTH, math.inf)),
-    ],
-    "fixed-half": [
-        on("cora", (HALF, PACE), ", competitive", bounds=(-0.5, 0.5)),
-        on("pubmed", (HALF, PACE), ", better"),
-        on("citeseer", (HALF, PACE), paper=-3.86),
-    ],
-    "raw-over-mean": [
-        *(
-            on(name, (RAW, MEAN), paper=paper)
-            for name, paper in zip(CITATION, (1.13, 1.61, 0.42), strict=True)
-        ),
-        Check("won of 15", share, CITED, (RAW, MEAN), paper=15, **COUNT),
-    ],
-    "propagated-over-raw": [
-        on("citeseer", (PACE, RAW), paper=0.44),
-        on("cora", (PACE, RAW), ", matching", bounds=MATCHING),
-        on("pubmed", (PACE, RAW), ", matching", bounds=MATCHING),
-    ],
-    "most-consistent": [
-        Check(
-            "pairs won, geometry less the next component", geometrys_lead, CITED,
-            (RAW, MEAN, PACE, DIRECT), unit="+.0f",
-        ),
-        Check("propagation's gain, CiteSeer less the next", citeseers_lead, CITED, (PACE, RAW)),
-    ],
-    "anchored-over-direct": [
-        *gaps_are((PACE, DIRECT), {"cora": 0.43, "citeseer": 0.24}),
-        on("pubmed", (PACE, DIRECT), ", tied", bounds=MATCHING),
-    ],
-    "anchored-pairs": counted(
-        15, {"won of 15": 11, "tied of 15": 1, "lost of 15": 3}, rows=(PACE, DIRECT)
-    ),
-    "fair-both-metrics": FAIR,
-    "six-settings": ADOPTED_AND_BETTER,
-    "fair-exceeds": FAIR,
-    "c20-c30": [
-        asked
-        for clients, (datasets, bounds) in product((20, 30), MORE_CLIENTS)
-        for asked in both_metrics(
-            settings=[Setting(name, clients=clients) for name in datasets],
-            bounds=bounds, **OVER_LOCAL,
-        )
-    ],
-    "table-1-bold": bold("main"),
-    "table-2-bold": bold("ablation"),
-    "appendix-intervals": INTERVALS,
-    "appendix-units": UNITS,
-    "appendix-receiver-means": [NONNEGATIVE],
-    "appendix-worst": WORST,
-    "fairness-bold": bold("fairness"),
-    "c20-c30-bold": [*bold("c20"), *bold("c30")],
-    "partitions-bold": [*bold("metis"), *bold("dirichlet")],
-}  # fmt: skip
+RESULTS = {name: checks_of(name) for name in CLAIMS}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 
 import pandas as pd
 
@@ -15,41 +14,43 @@ from pace_study.tables import title
 
 ORDER = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
 SHOWN = (LOCAL, CALIBRATED[0], PACE)
+MEASURES = {"accuracy": "", "roc_auc": " (ROC AUC)"}  # the latter where there are two classes
+
+
+def ordered(table: pd.DataFrame) -> pd.DataFrame:
+    """Small graphs first, accuracy before ROC AUC, models in `ORDER`."""
+    parts = [PARTS[name] for name in MODEL_PARTS]
+    names = [name for part in parts for name in part.datasets[::-1]]
+    places = {name: place for place, name in enumerate(dict.fromkeys([*names, *MEASURES, *ORDER]))}
+    keys = [key for key in ("dataset", "metric", "model") if key in table]
+    return table.sort_values(keys, key=lambda column: column.map(places), kind="stable")
 
 
 def model_scores(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
-    """A row for each graph, model, metric and seed, a column for each method, and PACE's mean α.
-
-    ROC AUC too, where there are two classes.
-    """
-    labels = [row.label for row in SHOWN]
-    found = [pd.DataFrame(columns=["seed", *labels, "dataset", "model", "metric", "alpha"])]
-    for part in (PARTS[name] for name in MODEL_PARTS if name != "models-masks"):
-        here = of_part(scores, part, seeds, SHOWN)
-        alphas = here[here.label == PACE.label].groupby(["dataset", "model"]).mean_alpha.mean()
-        models = sorted(part.models, key=ORDER.index)
-        for dataset, metric, model in product(part.datasets[::-1], ("accuracy", "roc_auc"), models):
-            values = here[(here.dataset == dataset) & (here.model == model) & here[metric].notna()]
-            table = values.pivot(index="seed", columns="label", values=metric)
-            if len(table.columns) == len(SHOWN):
-                where = {"dataset": dataset, "model": model, "metric": metric}
-                table = table.reindex(part.seeds(seeds)).reset_index()
-                found.append(table.assign(**where, alpha=alphas[dataset, model]))
-    return pd.concat(found[1:] or found, ignore_index=True)
+    """A row for each graph, metric, model and seed, a column for each method, and PACE's mean α."""
+    names = [name for name in MODEL_PARTS if name != "models-masks"]
+    trials = pd.concat(
+        of_part(scores, PARTS[name], seeds, SHOWN).assign(part=name) for name in names
+    )
+    trials = trials.set_index(["part", "dataset", "model", "seed", "label"])
+    tables = []
+    for metric in MEASURES:
+        table = trials[metric].unstack().reindex(columns=[row.label for row in SHOWN])
+        alphas = trials.mean_alpha.unstack().get(PACE.label)
+        tables.append(table.dropna().assign(metric=metric, alpha=alphas).reset_index())
+    return ordered(pd.concat(tables))
 
 
 def geometries(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
     """Propagated minus raw moments in points, a row for each graph, model and redrawn mask."""
-    part, points = PARTS["models-masks"], {}
+    points = {}
     for reading in ("external", "adopted"):
-        ours, raw = (
-            of_part(scores, part, seeds, [replace(row, reading=reading)])
-            .set_index(["dataset", "model", "data_seed"])
-            .accuracy.sort_index()
-            for row in (PACE, RAW)
-        )
-        points[reading] = (ours - raw).dropna()
-    return pd.DataFrame(points).reset_index()
+        rows = [replace(row, reading=reading) for row in (PACE, RAW)]
+        trials = of_part(scores, PARTS["models-masks"], seeds, rows)
+        wide = trials.set_index(["dataset", "model", "data_seed", "label"]).accuracy.unstack()
+        wide = wide.reindex(columns=[row.label for row in rows])
+        points[reading] = wide[PACE.label] - wide[RAW.label]
+    return ordered(pd.DataFrame(points).dropna().reset_index())
 
 
 def model_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
@@ -57,26 +58,22 @@ def model_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
     rows = []
     groups = model_scores(scores, seeds).groupby(["dataset", "metric", "model"], sort=False)
     for (dataset, metric, model), found in groups:
-        name = title(dataset) + (" (ROC AUC)" if metric == "roc_auc" else "")
-        columns = (found[row.label] for row in SHOWN)
-        gains = found[PACE.label] - found[LOCAL.label]
-        alpha = f"{found.alpha.iloc[0]:.2f}"
-        rows.append([name, model, *map(spread, columns), spread(gains, "+.2f"), alpha])
+        columns = [found[row.label] for row in SHOWN]
+        gains = spread(found[PACE.label] - found[LOCAL.label], "+.2f")
+        name = title(dataset) + MEASURES[metric]
+        rows.append([name, model, *map(spread, columns), gains, f"{found.alpha.mean():.2f}"])
     heads = ("Graph", "Model", "Local", "FedAvg+CNLL", "PACE", "PACE − Local", "mean α")
     return Table.of("Models", heads, named_once(rows), names=2, words=0)
 
 
 def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
     """What propagated moments change, over redrawn masks."""
-    found = dict(iter(geometries(scores, seeds).groupby(["dataset", "model"])))
     rows = []
-    for dataset, model in product(reversed(PARTS["models-masks"].datasets), ORDER):
-        if (dataset, model) in found:
-            draws = found[dataset, model]
-            columns = (draws.external, draws.adopted)
-            errors = [spread(points, "+.2f", error=True) for points in columns]
-            won = f"{(draws.adopted > 0).sum()} of {len(draws)}"
-            rows.append([title(dataset), model, *errors, won])
+    groups = geometries(scores, seeds).groupby(["dataset", "model"], sort=False)
+    for (dataset, model), draws in groups:
+        points = [spread(draws[name], "+.2f", error=True) for name in ("external", "adopted")]
+        won = f"{(draws.adopted > 0).sum()} of {len(draws)}"
+        rows.append([title(dataset), model, *points, won])
     heads = ("Graph", "Model", "External", "adopted", "draws won")
     return Table.of("Propagated − raw", heads, named_once(rows), names=2, words=0)
 
