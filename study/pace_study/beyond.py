@@ -40,7 +40,7 @@ ELSEWHERE_LINE: Columns = (
     ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), *SENT,
 )  # fmt: skip
 METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
-LEVELS = {f"{level:g}": row for level, row in study.GUARDS.items()}  # from none to strict
+LEVELS = dict(zip(("1", "0.5", "0.2", "0.05"), study.GUARDS, strict=True))  # from none to strict
 AGAINST: Columns = (
     ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval_pace", "")
 )  # fmt: skip

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib import resources
 from itertools import product
 from typing import Any
 
@@ -18,9 +17,9 @@ import pandas as pd
 
 from pace.datasets import DATA_SEED
 from pace.reports import Table, Value
-from pace_study import study
+from pace_study import content, study
 from pace_study.scores import DENSE, TIE, Array, Draws, t_interval, win_tie_loss
-from pace_study.study import AVAILABLE, CITATION, MATRIX, PARTS, UNPUBLISHED, Row
+from pace_study.study import AVAILABLE, PARTS, UNPUBLISHED, Row
 from pace_study.tables import published, title
 
 HOLDS = "holds"
@@ -56,8 +55,7 @@ class Sentence:
 @cache
 def sentences() -> tuple[Sentence, ...]:
     """All of them; `tests/study/paper_sentences.py` finds them in the paper's source."""
-    text = resources.files("pace_study").joinpath("sentences.json").read_text(encoding="utf-8")
-    return tuple(Sentence(**entry) for entry in json.loads(text))
+    return tuple(Sentence(**entry) for entry in json.loads(content("sentences.json")))
 
 
 def judge_claims(scores: pd.DataFrame, seeds: Sequence[int]) -> list[Sentence]:
@@ -241,8 +239,7 @@ NUMBERS: dict[str, Callable[..., Any]] = {
     "share": share, "nonnegative": nonnegative, "geometrys_lead": geometrys_lead,
     "citeseers_lead": citeseers_lead,
 }  # fmt: skip
-GROUPS: dict[str, Sequence[str]] = {"five": AVAILABLE, "cited": CITATION, "both": tuple(METRICS)}
-ROWS = {row.label: row for row in (*MATRIX, *study.CALIBRATED, *study.ABLATION)}
+GROUPS: dict[str, Sequence[str]] = study.LISTS | {"both": tuple(METRICS)}
 
 
 def checks_of(name: str) -> list[Check]:
@@ -285,7 +282,7 @@ def check(line: Mapping[str, Any]) -> Check:
         rest |= {"half": 0.5, "unit": ".0f"}
     if rest.get("bounds") == "below zero":
         rest["bounds"] = BELOW_ZERO
-    rest["rows"] = [ROWS[label] for label in rest["rows"]]
+    rest["rows"] = [study.ROWS[label] for label in rest["rows"]]
     return Check(name, number, [(dataset, "louvain", clients) for dataset in datasets], **rest)
 
 
@@ -307,7 +304,5 @@ def bold(name: str) -> list[Check]:
     return checks
 
 
-CLAIMS = tomllib.loads(
-    resources.files("pace_study").joinpath("claims.toml").read_text(encoding="utf-8")
-)
+CLAIMS = tomllib.loads(content("claims.toml"))
 RESULTS = {name: checks_of(name) for name in CLAIMS}

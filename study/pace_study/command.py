@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 from typing import Annotated
 
 from pace.cli import given
 from pace.cli.given import argument, one_of, option
 from pace.registry import DATASETS, METHODS
+from pace_study import content
 
-PARTS = (  # a test compares them with the study's; to complete a name must not load torch
-    "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
-    "metis", "dirichlet", "diagnostics", "beyond", "beyond-metis", "beyond-dirichlet",
-    "beyond-masks", "beyond-heterophilous", "beyond-twitch", "models", "models-masks",
-    "models-heterophilous", "models-twitch", "masks", "masks-ablation", "masks-c20", "masks-c30",
-    "labels", "labels-metis", "labels-dirichlet", "labels-heterophilous", "labels-twitch", "field",
-    "field-metis", "field-heterophilous", "field-twitch", "field-dirichlet",
-    "field-dirichlet-0.1", "field-dirichlet-0.05", "field-more-labels", "all",
-)  # fmt: skip
+STUDY = tomllib.loads(content("study.toml"))  # `study.PARTS` would load torch to complete a name
+PARTS = (*STUDY["paper"], *STUDY["own"], "all")
 
 SOME = "Parts of the study (main if none is named)"
 Parts = Annotated[

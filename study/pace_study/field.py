@@ -23,7 +23,9 @@ from pace_study.tables import BYTES, POINTS, Columns, frame_table
 
 NOTHING_SENT = ("local", "alone", "logistic")
 EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
-TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(study.TRAINERS, "server")
+TRAINS = {
+    "o-pfgl": "server, and after the return", "spire": "server", "ghost": "server", "dense": "server"
+}  # fmt: skip
 LEADS: tuple[tuple[str, float, float | None], ...] = (  # pace-full's aims: mean, and lowest
     (RIDGE.label, 1.5, None),
     (ALONE.label, 2.0, -0.2),

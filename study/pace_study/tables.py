@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pandas as pd
 from pace.io import atomic
 from pace.protocol import SEEDS
 from pace.reports import Column, Table, Value
+from pace_study import content
 from pace_study.scores import SCORES, Draws, Harm, of_part, student_t
 from pace_study.study import CITATION, NAMES, OWN, PARTS, SHARES, UNPUBLISHED, Part
 
@@ -70,8 +70,7 @@ def title(dataset: str) -> str:
 @cache
 def published() -> pd.DataFrame:
     """The paper's numbers: percent, with the standard deviation over seeds where it prints one."""
-    text = resources.files("pace_study").joinpath("paper.json").read_text(encoding="utf-8")
-    return pd.DataFrame(json.loads(text)["records"])
+    return pd.DataFrame(json.loads(content("paper.json"))["records"])
 
 
 def measured(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
