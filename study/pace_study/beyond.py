@@ -29,16 +29,12 @@ HOMES = tuple(PARTS[name] for name in ("beyond", "beyond-metis", "beyond-dirichl
 ELSEWHERE = tuple(PARTS[name] for name in ("beyond-twitch", "beyond-heterophilous"))
 SENT: Columns = (("Upload", "upload", PERCENT), ("Return", "returned", PERCENT))
 LINE: Columns = (
-    ("− PACE", "over_pace", POINTS), ("− Local", "over_local", POINTS),
-    ("Lowest − PACE", "lowest_pace", POINTS), ("Lowest − Local", "lowest_local", POINTS),
-    ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), *SENT,
-)  # fmt: skip
+    *("over_pace", "over_local", "lowest_pace", "lowest_local", "harm_local", "worst_local", *SENT),
+)
 ELSEWHERE_LINE: Columns = (
-    ("Graph", "setting", ""), ("Method", "label", ""),
-    ("Accuracy", "accuracy", ".2f"), ("− Local", "over_local", POINTS),
-    ("− PACE", "over_pace", POINTS), ("95 %", "interval_pace", ""), ("ROC AUC", "roc_auc", ".2f"),
-    ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), *SENT,
-)  # fmt: skip
+    *(("Graph", "setting", ""), "label", "accuracy", "over_local", "over_pace", "interval_pace"),
+    *("roc_auc", "harm_local", "worst_local", *SENT),
+)
 METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
 LEVELS = dict(zip(("1", "0.5", "0.2", "0.05"), study.GUARDS, strict=True))  # from none to strict
 AGAINST: Columns = (

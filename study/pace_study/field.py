@@ -19,7 +19,7 @@ from pace_study.beyond import MEANS, SIZES, aim, aims_table, by_setting, over_se
 from pace_study.rounds import ROUNDS
 from pace_study.scores import LEVEL, SETTING, Harm, of_rows
 from pace_study.study import ALONE, FULL, LOCAL, PARTS, RIDGE, Part, Row
-from pace_study.tables import BYTES, POINTS, Columns, frame_table
+from pace_study.tables import Columns, frame_table
 
 NOTHING_SENT = ("local", "alone", "logistic")
 EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
@@ -34,23 +34,23 @@ LEADS: tuple[tuple[str, float, float | None], ...] = (  # pace-full's aims: mean
 )
 FEWEST_DRAWS = 3  # of a row that is shown
 SETTING_LINE: Columns = (
-    ("Setting", "setting", ""), ("Method", "label", ""), ("Accuracy", "accuracy", ".2f"),
-    ("− Local", "over_local", POINTS), ("95 % by draw", "interval_local", ""),
-    ("− alone", "over_alone", POINTS), ("95 % by draw", "interval_alone", ""),
-    ("Macro-F1", "macro_f1", ".2f"), ("ROC AUC", "roc_auc", ".2f"), ("ECE", "ece", ".3f"),
-    ("Harmed", "harm_local", ""), ("Worst", "worst_local", POINTS), ("Upload", "upload", BYTES),
-    ("Return", "returned", BYTES), ("Rounds", "rounds", "d"), ("Seconds", "seconds", ".2f"),
-    ("Membership AUC", "membership", ".2f"), ("Draws", "draws", "d"), ("Labels", "labels", ""),
-    ("Trains besides", "trains", ""),
-)  # fmt: skip
+    *("setting", "label", "accuracy", "over_local", "interval_local", "over_alone"),
+    *("interval_alone", "macro_f1", "roc_auc", "ece", "harm_local", "worst_local", "upload"),
+    *("returned", "rounds", "seconds", "membership", "draws", "labels", "trains"),
+)
 SUMMARY_LINE: Columns = (
-    ("Method", "label", ""), ("Mean rank", "rank", ".2f"), ("Accuracy", "accuracy", ".2f"),
-    ("− Local", "over_local", POINTS), ("Lowest − Local", "lowest_local", POINTS),
-    ("− alone", "over_alone", POINTS), ("Lowest − alone", "lowest_alone", POINTS),
-    ("ECE", "ece", ".3f"), ("Harmed", "harm_local", ""), ("Harmed against alone", "harm_alone", ""),
-    ("Upload", "upload", BYTES), ("Return", "returned", BYTES), ("Rounds", "rounds", "d"),
-    ("Membership AUC", "membership", ".2f"), ("Labels", "labels", ""),
-)  # fmt: skip
+    *(
+        "label",
+        "rank",
+        "accuracy",
+        "over_local",
+        "lowest_local",
+        "over_alone",
+        "lowest_alone",
+        "ece",
+    ),
+    *("harm_local", "harm_alone", "upload", "returned", "rounds", "membership", "labels"),
+)
 TIDY = {  # columns of the file and of the frame
     **{name: name for name in (*SETTING, "method", "setting", "label", *MEANS)},
     "worst": "worst_local",

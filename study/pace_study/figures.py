@@ -33,30 +33,22 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, RED, GREY = "#1f5fb4", "#d9822b", "#2e8b57", "#b3312c", "#8a8f98"
 MARKS = ("D", "o", "^", "v", "<", ">", "s", "p", "P", "*")  # one for each row of the matrix
 STYLE = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "figure.dpi": 200,
-    "savefig.bbox": "tight",
-}
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.alpha": 0.25, "figure.dpi": 200, "savefig.bbox": "tight",
+}  # fmt: skip
 
 
 def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
     """PACE less Local in points, a row for each dataset and metric.
 
-    `points` has one a seed, `low` and `high` are of a paired t test over them, `won` counts seeds won,
+    `points` has one a seed, `interval` is of a paired t test over them, `won` counts seeds won,
     tied and lost. `receivers` and `alphas` are (receiver, seed), `helped` counts the former, `worst` is
     the lowest of their means.
     """
     local = of_part(scores, part, seeds, [replace(PACE, reading="local")])
     rows = []
     for dataset, mine in of_part(scores, part, seeds, [PACE]).groupby("dataset", sort=False):
-        local_trials, receivers = (
-            local[local.dataset == dataset],
-            np.stack(mine.gains.to_list(), axis=1),
-        )
+        before, receivers = local[local.dataset == dataset], np.stack(mine.gains.to_list(), axis=1)
         shared = {
             "dataset": title(dataset),
             "receivers": receivers,
@@ -65,10 +57,9 @@ def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFram
             "alphas": np.stack(mine.alphas.to_list(), axis=1),
         }
         for metric in part.metrics:
-            points = mine[metric].to_numpy() - local_trials[metric].to_numpy()
-            low, high = t_interval(points)
-            won = {"low": low, "high": high, "won": win_tie_loss(points)}
-            rows.append({**shared, "metric": metric, "points": points, **won})
+            points = mine[metric].to_numpy() - before[metric].to_numpy()
+            over_seeds = {"interval": t_interval(points), "won": win_tie_loss(points)}
+            rows.append({**shared, "metric": metric, "points": points, **over_seeds})
     return pd.DataFrame(rows)
 
 
@@ -80,9 +71,8 @@ def rank_figure(outcome: Outcome, part: Part) -> Figure | None:
     labels = [row.label.removeprefix("PACE rank ") for row in part.rows]
     numbers = numbers.assign(place=numbers.method.str.removeprefix("PACE rank ").map(labels.index))
     local = of_part(outcome.scores, part, outcome.seeds, [LOCAL]).groupby("dataset").accuracy.mean()
-    figure, axes = plt.subplots(
-        1, len(part.datasets) + 1, figsize=(2.7 * (len(part.datasets) + 1), 2.4)
-    )
+    panels = len(part.datasets) + 1
+    figure, axes = plt.subplots(1, panels, figsize=(2.7 * panels, 2.4))
     for axis, dataset in zip(axes, part.datasets, strict=False):
         values = numbers[(numbers.dataset == title(dataset)) & (numbers.metric == "accuracy")]
         deviations = values["std"].fillna(0)
@@ -92,11 +82,9 @@ def rank_figure(outcome: Outcome, part: Part) -> Figure | None:
             axis.legend(frameon=False, loc="best")
         axis.axvline(labels.index(str(RANK)), color=GREY, linestyle=":")
         axis.set(title=title(dataset), ylabel="Accuracy (%)")
-    for metric, colour, word in (
-        ("upload_percent", ORANGE, "upload"),
-        ("downlink_percent", GREEN, "return"),
-    ):
-        values = numbers[(numbers.dataset == CITATION_MEAN) & (numbers.metric == metric)]
+    shares = numbers[numbers.dataset == CITATION_MEAN]
+    for word, colour, way in (("upload", ORANGE, "upload"), ("return", GREEN, "downlink")):
+        values = shares[shares.metric == f"{way}_percent"]
         axes[-1].plot(values.place, values["mean"], color=colour, marker="s", label=word)
     axes[-1].set(yscale="log", title="Bytes", ylabel="% of dense")
     axes[-1].legend(frameon=False)
@@ -116,7 +104,7 @@ def transfer_figure(outcome: Outcome, part: Part) -> Figure | None:
     heads = {"accuracy": "(a) Accuracy", "weighted_f1": "(b) Weighted F1"}
     for axis, (metric, head) in zip(axes, heads.items(), strict=False):
         for height, line in enumerate(rows[rows.metric == metric].itertuples()):
-            axis.plot((line.low, line.high), [height, height], color=BLUE, linewidth=2)
+            axis.plot(line.interval, [height, height], color=BLUE, linewidth=2)
             axis.plot(line.points.mean(), height, "o", color=BLUE)
             word, corner = "{}/{}/{}".format(*line.won), ("axes fraction", "data")
             style = {"ha": "right", "fontsize": 7, "color": GREY}
@@ -141,9 +129,8 @@ def alpha_figure(outcome: Outcome, part: Part) -> Figure | None:
     rows = gains(replace(part, metrics=("accuracy",)), outcome.scores, outcome.seeds)
     if rows.empty:
         return None
-    figure, axes = plt.subplots(
-        1, len(rows), figsize=(2.2 * len(rows), 2.4), sharey=True, squeeze=False
-    )
+    size = 2.2 * len(rows), 2.4
+    figure, axes = plt.subplots(1, len(rows), figsize=size, sharey=True, squeeze=False)
     for axis, dataset in zip(axes[0], rows.itertuples(), strict=True):
         order = dataset.alphas[dataset.alphas.mean(1).argsort(kind="stable")]
         for receiver, alphas in enumerate(order):
@@ -205,10 +192,9 @@ def field_figure(outcome: Outcome, part: Part) -> Figure | None:
     if "field" not in outcome.draws:
         return None
     lines = ranked(*outcome.draws["field"])
-    number = lines.setting.nunique()
+    order, number = ranks(lines), lines.setting.nunique()
     if number < 2:
         return None
-    order = ranks(lines)
     apart = critical_difference(len(order), number)
     figure, axis = plt.subplots(figsize=(7.0, 0.6 + 0.22 * len(order)))
     axis.plot(order, range(len(order)), "o", color=BLUE)
@@ -235,26 +221,21 @@ FIGURES = {  # name: the parts it belongs to, what draws it
 
 
 def draw_figures(outcome: Outcome, folder: Path) -> list[Path]:
-    """Draw the figures of an outcome's parts into the folder; the files written."""
+    """Draw the figures of an outcome's parts into the folder; the files written.
+
+    There is no date inside: the same numbers give the same file.
+    """
     written = []
     with plt.rc_context(STYLE):  # type: ignore[arg-type]
         for name, (home, draw) in FIGURES.items():
             parts = [part for part in outcome.parts if fnmatch(part.name, home)]
-            figure = draw(outcome, parts[0]) if parts else None
-            if figure is not None:
-                figure.tight_layout()
-                written += save_figure(figure, folder / name)
-    return written
-
-
-def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """As PNG and PDF, without a date inside: the same numbers give the same file."""
-    written = []
-    for kind, metadata in (("png", None), ("pdf", {"CreationDate": None})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, metadata=metadata)
-        path = stem.with_suffix(f".{kind}")
-        atomic.write(path, buffer.getvalue())
-        written.append(path)
-    plt.close(figure)
+            if not parts or (figure := draw(outcome, parts[0])) is None:
+                continue
+            figure.tight_layout()
+            for kind, metadata in (("png", None), ("pdf", {"CreationDate": None})):
+                buffer = io.BytesIO()
+                figure.savefig(buffer, format=kind, metadata=metadata)
+                written.append(folder / f"{name}.{kind}")
+                atomic.write(written[-1], buffer.getvalue())
+            plt.close(figure)
     return written

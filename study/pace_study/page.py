@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from pace import reports as page
 from pace.datasets import DATA_SEED
 from pace.io import atomic
 from pace.reports import Block, Document, Section, Table
-from pace_study import beyond, field, tables
+from pace_study import beyond, content, field, tables
 from pace_study.claims import FAILS, HOLDS, UNKNOWN, WITHIN, judge_claims
 from pace_study.folder import Study
 from pace_study.outcome import Outcome
@@ -24,57 +25,8 @@ from pace_study.tables import title
 
 NO_DATA = "not run: data not available"
 KINDS = {HOLDS: "holds", WITHIN: "within", FAILS: "fails", UNKNOWN: "absent"}
-FIGURES = {  # name: caption, what can be seen
-    "transfer": (
-        "Who gains and who loses: PACE − Local with 95 % paired t intervals over seeds, beside them "
-        "seeds won / tied / lost; and receivers helped (green), tied (grey), harmed (red).",
-        "Intervals of PACE minus Local by dataset for accuracy and weighted F1, and bars of receivers "
-        "helped, tied and harmed",
-    ),
-    "alpha": (
-        "How much of External each receiver admits: a dot a seed, a dash their mean; receivers sorted.",
-        "The weight alpha of every receiver on every seed, by dataset",
-    ),
-    "rank": (
-        "Rank against accuracy, Local dashed, and against the bytes of both directions.",
-        "Accuracy by rank on each dataset, and bytes in percent of a dense model by rank",
-    ),
-    "bytes": (
-        "Accuracy against the bytes a client sends and receives, for every method.",
-        "Accuracy against kilobytes exchanged, a point a method, by dataset",
-    ),
-    "guard": (
-        "pace-duo by the level of its guard: what it gains over Local, and how many it harms.",
-        "Mean gain in accuracy over Local against the share of receivers harmed, by level",
-    ),
-    "field": (
-        "Mean ranks over the settings that every row has; rows under one bar do not differ.",
-        "Mean rank of each method",
-    ),
-}
-CLAIMS = (
-    "Each quantitative sentence of the paper's Section 5 and appendix, judged on what was run here. "
-    "After `draws`: the mean over redraws of the masks and, in brackets, where one more draw falls "
-    "with 95 %. A sentence that fails here or on average is compatible with one draw where a draw may "
-    "meet it."
-)
-BEYOND = (
-    "pace-duo adds a second correction from the receiver's peers, a gate with a temperature, a guard, "
-    "and numbers in int8; pace-ridge is a ridge regression over everybody's training nodes, weighed "
-    "beside Local, and pace-ridge-sums needs sums over clients only. Bytes are against PACE's in "
-    "float32."
-)
-FIELD = (
-    "A method is admitted with at least three of the draws of a setting, by the protocol of this table: "
-    "one seed, data seeds 10 to 19, no test label before the score. It enters the ranks when it has all "
-    "settings that they are over; they compare the draws that all rows have. The command that adds one "
-    "of your own:"
-)
-COMMAND = "pace run --methods package.module:Class --against field --dataset cora --out results"
-RECEIVER: tables.Columns = (
-    ("Receiver", "receiver", ""), ("Test nodes", "nodes", "d"), ("Local (%)", "local", ".2f"),
-    ("PACE (%)", "pace", ".2f"), ("Gain", "gain", tables.POINTS), ("Mean α", "alpha", ".3f"),
-)  # fmt: skip
+WORDS = tomllib.loads(content("page.toml"))
+RECEIVER = ("receiver", "nodes", "local", "pace", "gain", "mean_alpha")
 
 
 def write_study_page(folder: Path, seeds: Sequence[int]) -> Path:
@@ -91,24 +43,19 @@ def document(study: Study, seeds: Sequence[int]) -> Document:
         for claim in judge_claims(outcome.scores, seeds)
     ]
     verdicts = [finding.verdict for finding in findings]
-    judgeable = len(findings) - verdicts.count("absent")
+    holds, judgeable = verdicts.count("holds"), len(findings) - verdicts.count("absent")
     within = f"{verdicts.count('within')} are compatible with one draw of the masks"
     numbers = sum(int(table.difference.notna().sum()) for table in outcome.numbers.values())
     return Document(
-        "PACE: the study, reproduced",
-        "One-shot personalized federated graph learning: one upload, one return, Local always kept. "
-        "This page holds what was run here, the paper's claims with the evidence for or against "
-        "them, every table beside the published numbers, and every receiver.",
+        WORDS["title"],
+        WORDS["lead"],
         (
-            (
-                f"{verdicts.count('holds')} of {judgeable}",
-                f"judged sentences of the paper hold; {within}",
-            ),
+            (f"{holds} of {judgeable}", f"judged sentences of the paper hold; {within}"),
             (f"{len(study.cells):,}", "cells: a method on a dataset, partition and seed"),
             (str(numbers), "numbers beside published ones"),
         ),
         (
-            Section("Claims", (page.Text(CLAIMS), page.Findings(tuple(findings)))),
+            Section("Claims", (page.Text(WORDS["claims"]), page.Findings(tuple(findings)))),
             Section("What was run", tuple(_what_was_run(study, seeds))),
             Section("Figures", tuple(_figures(study.folder / "figures"))),
             Section("Tables", tuple(_tables(outcome))),
@@ -143,9 +90,9 @@ def _distinct(values: Iterable[object]) -> str:
 
 
 def _figures(figures: Path) -> Iterable[Block]:
-    for name in FIGURES:
+    for name, words in WORDS["figures"].items():
         if (path := figures / f"{name}.png").is_file():
-            yield page.Figure(*FIGURES[name], path.read_bytes())
+            yield page.Figure(png=path.read_bytes(), **words)
 
 
 def _tables(outcome: Outcome) -> Iterable[Block]:
@@ -156,7 +103,7 @@ def _tables(outcome: Outcome) -> Iterable[Block]:
             for show in (tables.show_ours, tables.show_beside)
         )
         named = (replace(table, title=f"{table.title}: measured here") for table in ours)
-        beside = tuple(replace(table, note=tables.BESIDE) for table in pairs)
+        beside = tuple(replace(table, note=WORDS["beside"]) for table in pairs)
         yield Section(part.title, (*named, page.Fold("Beside the paper's numbers", beside)))
 
 
@@ -170,7 +117,7 @@ def _receivers(scores: pd.DataFrame, datasets: Sequence[str]) -> page.Drilldown:
         arrays = (trials[name].to_list() for name in ("local", "gains", "alphas"))
         local, gain, alpha = (np.stack(values).mean(0) for values in arrays)
         frame = pd.DataFrame({"local": 100 * local, "pace": 100 * local + gain, "gain": gain})
-        frame = frame.assign(alpha=alpha, nodes=trials.nodes.iloc[0])
+        frame = frame.assign(mean_alpha=alpha, nodes=trials.nodes.iloc[0])
         frame["receiver"] = [f"Receiver {number}" for number in frame.index]
         key = (title(dataset), partition, str(clients))
         caption = "{}, {}, C = {}: each receiver, mean over seeds".format(*key)
@@ -184,7 +131,9 @@ def _beyond(study: beyond.Beyond) -> Iterable[Section]:
     if aims:
         rest = [*beyond.duo_tables(study)[1:], *beyond.ridge_tables(study)[1:]]
         findings = page.Findings(tuple(aims))
-        yield Section("Beyond the paper", (page.Text(BEYOND), findings, *tables.filled(rest)))
+        yield Section(
+            "Beyond the paper", (page.Text(WORDS["beyond"]), findings, *tables.filled(rest))
+        )
 
 
 def _field(outcome: Outcome) -> Iterable[Section]:
@@ -198,6 +147,5 @@ def _field(outcome: Outcome) -> Iterable[Section]:
         choices[partition, title(dataset), str(clients)] = table
     drilldown = page.Drilldown(("Partition", "Graph", "Clients"), choices)
     shown = tables.filled([field.summary_table(settings, core)])
-    yield Section(
-        "The field in one table", (page.Text(FIELD), page.Code(COMMAND), *shown, drilldown)
-    )
+    words = page.Text(WORDS["field"]), page.Code(WORDS["command"])
+    yield Section("The field in one table", (*words, *shown, drilldown))

@@ -17,46 +17,21 @@ from pace.protocol import SEEDS
 from pace.reports import Column, Table, Value
 from pace_study import content
 from pace_study.scores import SCORES, Draws, Harm, of_part, student_t
-from pace_study.study import CITATION, NAMES, OWN, PARTS, SHARES, UNPUBLISHED, Part
+from pace_study.study import CITATION, CONTENT, NAMES, OWN, PARTS, SHARES, UNPUBLISHED, Part
 
-TITLES = {
-    "cora": "Cora",
-    "citeseer": "CiteSeer",
-    "pubmed": "PubMed",
-    "cs": "CS",
-    "computers": "Computers",
-}
+TITLES, METRIC, COLUMNS = CONTENT["titles"], CONTENT["metrics"], CONTENT["columns"]
+SAME = CONTENT["same"]  # labels of one row in several tables -> its label among the redraws
 CITATION_MEAN = "Cora+CiteSeer+PubMed mean"  # the rank table's bytes are averaged over these
 PRINTED = 0.005  # points: what rounding to two digits hides
 NUMBER = ["table", "dataset", "method", "metric", "clients"]  # what tells a number of the paper
-SAME = {  # labels of one row in several tables -> its label among the redraws
-    "Full PACE": "PACE",
-    "Transport + CNLL": "PACE",
-    "PACE rank 6": "PACE",
-    "Transport": "Transport (alpha=1)",
-    "Local+CNLL": "Local",
-}
 Key = tuple[str, str, str, str, int]  # dataset's title, row's label, metric, partition, clients
-METRIC = {
-    "accuracy": "Accuracy",
-    "weighted_f1": "W-F1",
-    "macro_f1": "Macro-F1",
-    "mean_alpha": "Mean α",
-    "alpha_zero_percent": "α = 0 (%)",
-    "upload_percent": "Upload (%)",
-    "downlink_percent": "Downlink (%)",
-}
 DIGITS = {"mean_alpha": 3, "alpha_zero_percent": 1}  # two, where nothing is said
 NOT_RUN = Value("not run", mark="absent")
 MEAN = {CITATION_MEAN: "mean"}  # a short head
 FIRST = {"communication": "Dataset", "resolver": "Setting"}  # what the rows are; methods elsewhere
-BESIDE = (
-    "Ours; in square brackets where one more draw of the masks falls with 95 %; the paper's in round "
-    "ones, and the difference. ✓ or ✗: two draws and two sets of seeds explain it or not; in brackets, "
-    "by the draws of ten Louvain clients; no mark: not measured."
-)
 
-Columns = Sequence[tuple[str, Any, str]]  # head, the frame's column, how its values are written
+# A column of a frame, by its name; or its head, the column and how its values are written.
+Columns = Sequence[str | tuple[str, Any, str]]
 POINTS, PERCENT, BYTES = "+.2f", "%", "B"
 Row = Any  # a row of `beside`, as a named tuple
 Show = Callable[[Row, str], Value]  # of a number and its mark, "best", "second" or ""
@@ -143,10 +118,11 @@ def frame_table(
     caption: str, frame: pd.DataFrame, columns: Columns, *, names: int = 1, words: int = 0
 ) -> Table:
     """A row of the frame is a row of the table, which a page sorts by what the frame holds."""
+    shown = [(COLUMNS[c][0], c, COLUMNS[c][1]) if isinstance(c, str) else c for c in columns]
     rows = [
-        [_written(row[key], form) for _, key, form in columns] for row in frame.to_dict("records")
+        [_written(row[key], form) for _, key, form in shown] for row in frame.to_dict("records")
     ]
-    return Table.of(caption, [head for head, *_ in columns], rows, names=names, words=words)
+    return Table.of(caption, [head for head, *_ in shown], rows, names=names, words=words)
 
 
 def _written(value: Any, form: str) -> str | Value:
