@@ -17,7 +17,7 @@ from pace.reports import Finding, Table, Value
 from pace_study import study
 from pace_study.scores import SETTING, Harm, of_part, t_interval
 from pace_study.study import DUO, LOCAL, PACE, PARTS, RIDGE, SUMS, Part, Row
-from pace_study.tables import PERCENT, POINTS, Columns, frame_table, title
+from pace_study.tables import COLUMNS, PERCENT, Columns, frame_table, title
 
 MEANS = ["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]
 SIZES = ["upload", "returned"]
@@ -37,9 +37,6 @@ ELSEWHERE_LINE: Columns = (
 )
 METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
 LEVELS = dict(zip(("1", "0.5", "0.2", "0.05"), study.GUARDS, strict=True))  # from none to strict
-AGAINST: Columns = (
-    ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval_pace", "")
-)  # fmt: skip
 
 
 def by_setting(trials: pd.DataFrame, others: Mapping[str, Row]) -> pd.DataFrame:
@@ -241,31 +238,31 @@ def _harm(new: pd.Series, old: pd.Series) -> str:
 def duo_tables(beyond: Beyond) -> list[Table]:
     """pace-duo's three tables and its aims."""
     columns = [
-        *((row.label, (row, "accuracy"), ".2f") for row in (LOCAL, PACE)),
-        *_against(DUO, "pace-duo"),
-        ("Harmed, PACE", (PACE, "harm_local"), "d"), ("Harmed, duo", (DUO, "harm_local"), "d"),
-        ("Worst, PACE", (PACE, "worst_local"), POINTS), ("Worst, duo", (DUO, "worst_local"), POINTS),
-        *((head, (DUO, which), form) for head, which, form in SENT),
+        ("Local", LOCAL, "accuracy"), ("PACE", PACE, "accuracy"), ("pace-duo", DUO, "accuracy"),
+        ("− PACE", DUO, "over_pace"), ("95 %", DUO, "interval_pace"),
+        ("Harmed, PACE", PACE, "harm_local"), ("Harmed, duo", DUO, "harm_local"),
+        ("Worst, PACE", PACE, "worst_local"), ("Worst, duo", DUO, "worst_local"),
+        ("Upload", DUO, "upload"), ("Return", DUO, "returned"),
     ]  # fmt: skip
+    levels = beyond.lines(LEVELS)
     return [
         aims_table("What it set out to do", duo_aims(beyond)),
         side_by_side(ONE_SPLIT, beyond, columns),
         frame_table("Part by part", beyond.lines(study.STEPS[1:]), (("", "label", ""), *LINE)),
-        frame_table(
-            "The guard by its level", beyond.lines(LEVELS), (("Level", "label", ""), *LINE), words=0
-        ),
+        frame_table("The guard by its level", levels, (("Level", "label", ""), *LINE), words=0),
     ]
 
 
 def ridge_tables(beyond: Beyond) -> list[Table]:
     """The closed form's tables and aims."""
-    harmed = {"Harmed: PACE": PACE, "duo": DUO, "ridge": RIDGE, "sums": SUMS}
     columns = [
-        *((row.label, (row, "accuracy"), ".2f") for row in (LOCAL, PACE, DUO)),
-        *_against(RIDGE, "pace-ridge"), *_against(SUMS, "sums"),
-        *((head, (row, "harm_local"), "d") for head, row in harmed.items()),
-        ("Worst, ridge", (RIDGE, "worst_local"), POINTS),
-        ("Worst, sums", (SUMS, "worst_local"), POINTS),
+        ("Local", LOCAL, "accuracy"), ("PACE", PACE, "accuracy"), ("pace-duo", DUO, "accuracy"),
+        ("pace-ridge", RIDGE, "accuracy"), ("− PACE", RIDGE, "over_pace"),
+        ("95 %", RIDGE, "interval_pace"), ("sums", SUMS, "accuracy"),
+        ("− PACE", SUMS, "over_pace"), ("95 %", SUMS, "interval_pace"),
+        ("Harmed: PACE", PACE, "harm_local"), ("duo", DUO, "harm_local"),
+        ("ridge", RIDGE, "harm_local"), ("sums", SUMS, "harm_local"),
+        ("Worst, ridge", RIDGE, "worst_local"), ("Worst, sums", SUMS, "worst_local"),
     ]  # fmt: skip
     first = (("", "label", ""), *LINE)
     return [
@@ -280,27 +277,26 @@ def ridge_tables(beyond: Beyond) -> list[Table]:
 
 def aims_table(caption: str, aims: Sequence[Finding]) -> Table:
     verdicts = {"holds": Value("reached"), "fails": Value("not reached", mark="best")}
-    rows: list[list[str | Value]] = [
-        [aim.statement, verdicts[aim.verdict], aim.evidence] for aim in aims
-    ]
+    rows = [(aim.statement, verdicts[aim.verdict], aim.evidence) for aim in aims]
     return Table.of(caption, ("Aim", "", "Measured"), rows, names=3)
 
 
-def _against(row: Row, name: str) -> Columns:
-    return [(head.format(name), (row, which), form) for head, which, form in AGAINST]
-
-
 def side_by_side(
-    caption: str, beyond: Beyond, columns: Columns, homes: tuple[Part, ...] = HOMES
+    caption: str,
+    beyond: Beyond,
+    columns: Sequence[tuple[str, Row, str]],
+    homes: tuple[Part, ...] = HOMES,
 ) -> Table:
     """Several methods in one line, setting by setting, where all of them are stored.
 
-    A column's number is that of a row: `(row, which)`.
+    A column has a head, and shows a number of a row.
     """
-    rows = dict.fromkeys(row for _, (row, _), _ in columns)
+    rows = dict.fromkeys(row for _, row, _ in columns)
     settings = pd.concat({row: beyond.settings(row, homes) for row in rows}, axis=1, join="inner")
-    first = ("Setting", (next(iter(rows)), "setting"), "")
-    return frame_table(caption, settings, (first, *columns))
+    forms = {name: form for name, (_, form) in COLUMNS.items()}
+    forms |= {"harm_local": "d", "upload": PERCENT, "returned": PERCENT}
+    shown = [(head, (row, name), forms[name]) for head, row, name in columns]
+    return frame_table(caption, settings, [("Setting", (LOCAL, "setting"), ""), *shown])
 
 
 def elsewhere_table(beyond: Beyond) -> Table:

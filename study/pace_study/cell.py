@@ -155,19 +155,14 @@ class Store:
         if not self.folder.is_dir():
             return
         with self._alone():
-            files, journal = self._files(), list(self._journal())
-            changed = {_cell(row).file for row in journal}
-            for name, rows in files.items():
-                own = {_cell(row).file for row in rows}
-                if own != {name}:
-                    changed |= own | {name}
-            kept: dict[str, list[Stored]] = {}
-            self.rows = _by_cell(chain(*files.values(), journal))
+            files, kept = self._files(), dict[str, list[Stored]]()
+            self.rows = _by_cell(chain(*files.values(), self._journal()))
             for cell, row in self.rows.items():
                 kept.setdefault(cell.file, []).append(row)
-            for name in sorted(changed & kept.keys()):
-                _write(self.folder / name, kept[name])
-            for name in {*changed - kept.keys(), JOURNAL}:
+            for name, rows in kept.items():
+                if rows != files.get(name):
+                    _write(self.folder / name, rows)
+            for name in {*files.keys() - kept.keys(), JOURNAL}:
                 (self.folder / name).unlink(missing_ok=True)
 
     def _files(self) -> dict[str, list[Stored]]:
@@ -240,14 +235,8 @@ def _read(path: Path) -> list[Stored]:
 
 
 def _write(path: Path, rows: list[Stored]) -> None:
-    buffer = io.BytesIO()
-    table = arrow.Table.from_pylist(rows, SCHEMA)
-    parquet.write_table(
-        table,
-        buffer,
-        compression="zstd",
-        compression_level=19,
-        data_page_size=2**24,
-        use_dictionary=[field.name for field in SCHEMA if field.type == arrow.string()],
-    )
+    buffer, table = io.BytesIO(), arrow.Table.from_pylist(rows, SCHEMA)
+    words = [field.name for field in SCHEMA if field.type == arrow.string()]
+    packing = {"compression": "zstd", "compression_level": 19, "data_page_size": 2**24}
+    parquet.write_table(table, buffer, use_dictionary=words, **packing)
     atomic.write(path, buffer.getvalue())

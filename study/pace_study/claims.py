@@ -6,7 +6,7 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
@@ -239,7 +239,7 @@ NUMBERS: dict[str, Callable[..., Any]] = {
     "share": share, "nonnegative": nonnegative, "geometrys_lead": geometrys_lead,
     "citeseers_lead": citeseers_lead,
 }  # fmt: skip
-GROUPS: dict[str, Sequence[str]] = study.LISTS | {"both": tuple(METRICS)}
+GROUPS: dict[str, Sequence[str]] = {**study.LISTS, "both": tuple(METRICS)}
 
 
 def checks_of(name: str) -> list[Check]:
@@ -247,7 +247,7 @@ def checks_of(name: str) -> list[Check]:
     return [check for line in CLAIMS[name] for check in asked(line)]
 
 
-def asked(line: Mapping[str, Any]) -> list[Check]:
+def asked(line: dict[str, Any]) -> list[Check]:
     """The checks of a line of `claims.toml`, in each of its settings and metrics."""
     rest = dict(line)
     if "same" in rest:
@@ -269,7 +269,7 @@ def group(words: str | Sequence[str]) -> Sequence[str]:
     return GROUPS.get(words, (words,)) if isinstance(words, str) else words
 
 
-def check(line: Mapping[str, Any]) -> Check:
+def check(line: dict[str, Any]) -> Check:
     """One number, in one metric."""
     rest = {"metric": "accuracy", "rows": ()} | line
     clients = rest.pop("clients", 10)

@@ -84,34 +84,31 @@ def reproduce(
     chosen_seeds = given.seeds(seeds)
     listed, ours = given.words(methods), {*CONTROLS, *ROUNDS}
     others = ",".join(name for name in listed if name not in ours)
-    study_methods = [name for name in listed if name in ours]
-    named = study_methods + given.method_names(others) if methods else None
+    named = [name for name in listed if name in ours] + given.method_names(others)
     study = Study(out) if stored else None
     names = [*study.datasets, *study.absent] if study else None
     stored_parts = [part.name for part in study.parts] if study else ["main"]
     asked = moved(parts or stored_parts, partition, clients, given.words(draws))
-    computed = narrowed(asked, given.words(datasets) if datasets else names, named)
-    how = run.How(given.device(device), epochs)
-    store = study.store if study else Store(out / "cells")
+    datasets_asked = given.words(datasets) if datasets else names
+    computed = narrowed(asked, datasets_asked, named if methods else None)
+    how, store = run.How(given.device(device), epochs), Store(out / "cells")
     if study:
         chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in study.cells}]
-        todo, reused = list[Cell](), len(study.cells)
         absent = dict.fromkeys(study.absent, "no data")
+        todo, reused, store = list[Cell](), len(study.cells), study.store
     else:
         todo, reused, absent = run.plan(computed, chosen_seeds, store, how)
     with console.progress(len(todo), "Starting") as bar:
-        run.compute(
-            *(todo, store, how),
-            jobs=jobs,
-            done=lambda cell: bar(f"{cell.dataset} C={cell.clients} {cell.method}"),
-        )
+
+        def done(cell: Cell) -> None:
+            bar(f"{cell.dataset} C={cell.clients} {cell.method}")
+
+        run.compute(todo, store, how, jobs=jobs, done=done)
     outcome = Outcome(computed, store, chosen_seeds)
     if not stored:
         outcome.add_membership()
         note_command(out, shlex.join(["pace", *sys.argv[1:]]))
-    written = outcome.write(out, absent)
-    path = write_study_page(out, chosen_seeds)
-    written.append(path)
+    written = [*outcome.write(out, absent), write_study_page(out, chosen_seeds)]
     if as_json:
         counts = {"computed": len(todo), "reused": reused, "absent": absent}
         console.answer({**counts, "written": written}, as_json=True)
@@ -119,4 +116,5 @@ def reproduce(
     outcome.show(console.console())
     for name, reason in absent.items():
         console.say(f"Not run: {name}: {reason}", err=True)
-    console.say(f"Written: {path} and {len(written) - 1} files of tables and figures beside it")
+    files = f"{len(written) - 1} files of tables and figures"
+    console.say(f"Written: {written[-1]} and {files} beside it")

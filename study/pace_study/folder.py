@@ -32,10 +32,12 @@ class Study:
             raise FileError(
                 f"{folder} has no cells: write some with `pace reproduce --out {folder}`"
             )
-        self.commands = tuple(_json(folder / COMMANDS) or ())
+        self.commands = tuple(read_json(folder / COMMANDS) or ())
         found = {cell.dataset for cell in self.cells}
         self.datasets = [name for name in SIX if name in found] + sorted(found - set(SIX))
-        self.absent = [name for name in _json(folder / "absent.json") or () if name not in found]
+        self.absent = [
+            name for name in read_json(folder / "absent.json") or () if name not in found
+        ]
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -48,9 +50,20 @@ class Study:
 def note_command(folder: Path, command: str) -> Path:
     """Add a command to those that made the folder, each once."""
     path = folder / COMMANDS
-    commands = dict.fromkeys([*(_json(path) or ()), command])
+    commands = dict.fromkeys([*(read_json(path) or ()), command])
     atomic.write(path, (json.dumps(list(commands), indent=1) + "\n").encode())
     return path
+
+
+def read_json(path: Path) -> Any:
+    """A file's content, None where there is none."""
+    try:
+        return untrusted.json(untrusted.read(path, LARGEST))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        message = f"{path} is not JSON ({error}): run the study again to rewrite it"
+        raise FileError(message) from None
 
 
 def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
@@ -73,15 +86,3 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
         network = {"hidden": HIDDEN, "layers": LAYERS, "epochs": row["epochs"], "numbers": numbers}
         trials.append(({**vars(cell), **network, "rank": rank}, trial))
     return tidy_frame(trials, by)
-
-
-def _json(path: Path) -> Any:
-    """A file's content, None where there is none."""
-    try:
-        return untrusted.json(untrusted.read(path, LARGEST))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise FileError(
-            f"{path} is not JSON ({error}): run the study again to rewrite it"
-        ) from None

@@ -21,6 +21,7 @@ from pace.runtimes.files import attacks
 from pace.training import train_cohort
 from pace_study.cell import HIDDEN, LAYERS
 from pace_study.controls import study_method
+from pace_study.folder import read_json
 from pace_study.rounds import Played
 from pace_study.study import FRESH_DRAWS
 
@@ -29,8 +30,7 @@ FILE = "membership.json"
 
 def read_membership(folder: Path) -> dict[str, float]:
     """What a folder holds: by method, the AUC."""
-    path = folder / FILE
-    return json.loads(path.read_text()) if path.is_file() else {}
+    return read_json(folder / FILE) or {}
 
 
 def add_membership(folder: Path, methods: Iterable[str]) -> Mapping[str, float]:

@@ -15,6 +15,7 @@ from pace_study import beyond, field, models, tables
 from pace_study.cell import Store
 from pace_study.claims import claims_tables, judge_claims
 from pace_study.figures import draw_figures
+from pace_study.folder import read_json
 from pace_study.membership import add_membership, read_membership
 from pace_study.scores import score_cells
 from pace_study.study import CORE, FIELD, LABELS_CORE, REFERENCES, Part, Row
@@ -68,12 +69,9 @@ class Outcome:
         claims = judge_claims(self.scores, self.seeds)
         texts["claims.md"] = tables.markdown(claims_tables(claims))
         # With those that an earlier run on other parts noted.
-        path, datasets = (
-            out / "absent.json",
-            {name for part in self.parts for name in part.datasets},
-        )
-        earlier = set(json.loads(path.read_text())) if path.is_file() else set()
-        texts[path.name] = json.dumps(sorted(earlier - datasets | set(absent))) + "\n"
+        datasets = {name for part in self.parts for name in part.datasets}
+        earlier = set(read_json(out / "absent.json") or ()) - datasets
+        texts["absent.json"] = json.dumps(sorted(earlier | set(absent))) + "\n"
         for name, text in texts.items():
             atomic.write(out / name, text.encode())
         return [*(out / name for name in texts), *draw_figures(self, out / "figures")]

@@ -30,16 +30,17 @@ NOT_RUN = Value("not run", mark="absent")
 MEAN = {CITATION_MEAN: "mean"}  # a short head
 FIRST = {"communication": "Dataset", "resolver": "Setting"}  # what the rows are; methods elsewhere
 
-# A column of a frame, by its name; or its head, the column and how its values are written.
+# A frame's column, among `COLUMNS`, or its head, the column and how its values are written.
 Columns = Sequence[str | tuple[str, Any, str]]
-POINTS, PERCENT, BYTES = "+.2f", "%", "B"
+PERCENT, BYTES = "%", "B"
 Row = Any  # a row of `beside`, as a named tuple
 Show = Callable[[Row, str], Value]  # of a number and its mark, "best", "second" or ""
 
 
 def title(dataset: str) -> str:
     """The paper's name of a dataset; a file of one's own goes by its stem."""
-    return TITLES.get(dataset, Path(dataset).stem if dataset.endswith(".graph") else dataset)
+    other = Path(dataset).stem if dataset.endswith(".graph") else dataset
+    return str(TITLES.get(dataset, other))
 
 
 @cache
