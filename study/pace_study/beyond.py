@@ -5,6 +5,7 @@ Differences are in points, paired by draw and seed.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pace.reports import Finding, Table, Value
-from pace_study import study
+from pace_study import content, study
 from pace_study.scores import SETTING, Harm, of_part, t_interval
 from pace_study.study import DUO, LOCAL, PACE, PARTS, RIDGE, SUMS, Part, Row
 from pace_study.tables import COLUMNS, PERCENT, Columns, frame_table, title
@@ -35,6 +36,7 @@ ELSEWHERE_LINE: Columns = (
     *(("Graph", "setting", ""), "label", "accuracy", "over_local", "over_pace", "interval_pace"),
     *("roc_auc", "harm_local", "worst_local", *SENT),
 )
+AIMS = tomllib.loads(content("aims.toml"))
 METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
 LEVELS = dict(zip(("1", "0.5", "0.2", "0.05"), study.GUARDS, strict=True))  # from none to strict
 
@@ -148,88 +150,50 @@ def aim(statement: str, holds: bool, evidence: str) -> Finding:
 
 def duo_aims(beyond: Beyond) -> list[Finding]:
     """What pace-duo set out to do."""
-    lines = beyond.lines((PACE, DUO))
-    if lines.empty:
-        return []
-    ours, (old, new) = beyond.settings(), (lines.loc[label] for label in lines.index)
-    least, lowest = ours.over_pace.idxmin(), ours.over_local.idxmin()
-    most = ours[["upload", "returned"]].max(axis=1)
-    return [
-        aim(
-            "No setting is worse than PACE by more than 0.1 point.",
-            new.lowest_pace >= -0.1,
-            f"lowest {new.lowest_pace:+.2f} ({least}); {(ours.over_pace < -0.1).sum()} of {len(ours)} "
-            "settings below -0.1",
-        ),
-        aim(
-            "On average it is at least 0.3 point better than PACE.",
-            new.over_pace >= 0.3,
-            f"{new.over_pace:+.2f} over {new.settings:.0f} settings",
-        ),
-        aim(
-            "No setting is below Local by more than 0.1 point.",
-            new.lowest_local >= -0.1,
-            f"lowest {new.lowest_local:+.2f} ({lowest}); PACE's lowest {old.lowest_local:+.2f}",
-        ),
-        aim(
-            "At most half as many receivers are harmed as by PACE.",
-            new.harm_local.harmed <= old.harm_local.harmed / 2,
-            _harm(new, old),
-        ),
-        aim(
-            "It costs at most 52 % of PACE's bytes, in each direction.",
-            most.max() <= 0.52,
-            f"upload {100 * new.upload:.1f} %, return {100 * new.returned:.1f} % on average; "
-            f"most {100 * most.max():.1f} % ({most.idxmax()})",
-        ),
-    ]
+    return _aims("duo", beyond, {"pace": PACE, "duo": DUO})
 
 
 def ridge_aims(beyond: Beyond) -> list[Finding]:
     """What the closed form set out to do, in both its forms."""
-    lines = beyond.lines((PACE, RIDGE, SUMS))
+    return _aims("ridge", beyond, {"pace": PACE, "ridge": RIDGE, "sums": SUMS})
+
+
+def _aims(name: str, beyond: Beyond, rows: Mapping[str, Row]) -> list[Finding]:
+    """Those of `aims.toml`, over the settings that all rows have."""
+    lines, findings = beyond.lines(rows), []
     if lines.empty:
         return []
-    old, ridge, sums = (lines.loc[label] for label in lines.index)
-    aims = [
-        aim(
-            f"{new.name}: on average at least {least} points above PACE.",
-            new.over_pace >= least,
-            f"{new.over_pace:+.2f} over {new.settings:.0f} settings",
-        )
-        for new, least in ((ridge, 3.0), (sums, 2.5))
-    ]
-    for new in (ridge, sums):
-        aims += [
-            aim(
-                f"{new.name}: no setting more than 0.1 point below PACE or Local.",
-                min(new.lowest_pace, new.lowest_local) >= -0.1,
-                f"lowest {new.lowest_pace:+.2f} against PACE, {new.lowest_local:+.2f} against Local",
-            ),
-            aim(
-                f"{new.name}: at most a third of PACE's harmed receivers.",
-                new.harm_local.harmed <= old.harm_local.harmed / 3,
-                _harm(new, old),
-            ),
-        ]
-    aims.append(
-        aim(
-            f"{ridge.name}: each direction at most PACE's bytes.",
-            max(ridge.upload, ridge.returned) <= 1,
-            f"upload {100 * ridge.upload:.1f} %, return {100 * ridge.returned:.1f} % on average; "
-            f"{sums.name} {100 * sums.upload:.0f} % and {100 * sums.returned:.0f} %",
-        )
-    )
-    return aims
+    numbers = {
+        key: _numbers(lines.loc[key], lines.loc["pace"], beyond.settings(row))
+        for key, row in rows.items()
+    }
+    for said in AIMS[name]:
+        ours = numbers[said["of"]]
+        reached = [ours[key] >= least for key, least in said.get("least", {}).items()]
+        reached += [ours[key] <= most for key, most in said.get("most", {}).items()]
+        findings.append(aim(said["aim"], all(reached), said["evidence"].format(**numbers)))
+    return findings
 
 
-def _harm(new: pd.Series, old: pd.Series) -> str:
-    ours, theirs = new.harm_local, old.harm_local
-    return (
+def _numbers(line: pd.Series, pace: pd.Series, settings: pd.DataFrame) -> pd.Series:
+    """What aims name of a row: its line, bytes in percent, and in which settings it is at its ends."""
+    ours, theirs, sizes = line.harm_local, pace.harm_local, 100 * settings[SIZES].max(axis=1)
+    words = (
         f"{ours.harmed} against {theirs.harmed} of {ours.receivers}, by more than one node "
         f"{ours.by_more} against {theirs.by_more}; worst receiver "
-        f"{new.worst_local:+.2f} against {old.worst_local:+.2f}"
+        f"{line.worst_local:+.2f} against {pace.worst_local:+.2f}"
     )
+    more = {
+        **{way: 100 * line[way] for way in SIZES},
+        "largest": sizes.max(),
+        "largest_in": sizes.idxmax(),
+        "lowest_pace_in": settings.over_pace.idxmin(),
+        "lowest_local_in": settings.over_local.idxmin(),
+        "below": (settings.over_pace < -0.1).sum(),
+        "harmed": ours.harmed / max(theirs.harmed, 1e-9),  # where PACE harms none, none may be
+        "harm": words,
+    }
+    return pd.Series({**line, **more})
 
 
 # --- tables -------------------------------------------------------------------------------------

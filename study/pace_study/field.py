@@ -15,23 +15,13 @@ import pandas as pd
 
 from pace.reports import Finding, Table
 from pace_study import study
-from pace_study.beyond import MEANS, SIZES, aim, aims_table, by_setting, over_settings
+from pace_study.beyond import AIMS, MEANS, SIZES, aim, aims_table, by_setting, over_settings
 from pace_study.rounds import ROUNDS
 from pace_study.scores import LEVEL, SETTING, Harm, of_rows
 from pace_study.study import ALONE, FULL, LOCAL, PARTS, RIDGE, Part, Row
 from pace_study.tables import Columns, frame_table
 
-NOTHING_SENT = ("local", "alone", "logistic")
-EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
-TRAINS = {
-    "o-pfgl": "server, and after the return", "spire": "server", "ghost": "server", "dense": "server"
-}  # fmt: skip
-LEADS: tuple[tuple[str, float, float | None], ...] = (  # pace-full's aims: mean, and lowest
-    (RIDGE.label, 1.5, None),
-    (ALONE.label, 2.0, -0.2),
-    ("FedAdam, 100 rounds", 0.0, -0.5),
-    ("FedAdam + MLP, 100 rounds, every label", 0.0, -0.5),
-)
+NOTHING_SENT = study.LISTS["nothing-sent"]
 FEWEST_DRAWS = 3  # of a row that is shown
 SETTING_LINE: Columns = (
     *("setting", "label", "accuracy", "over_local", "interval_local", "over_alone"),
@@ -51,11 +41,7 @@ SUMMARY_LINE: Columns = (
     ),
     *("harm_local", "harm_alone", "upload", "returned", "rounds", "membership", "labels"),
 )
-TIDY = {  # columns of the file and of the frame
-    **{name: name for name in (*SETTING, "method", "setting", "label", *MEANS)},
-    "worst": "worst_local",
-    **{name: name for name in (*SIZES, "membership", "draws")},
-}
+TIDY = [*SETTING, "method", "setting", "label", *MEANS, "worst", *SIZES, "membership", "draws"]
 
 
 def field_settings(
@@ -131,8 +117,8 @@ def critical_difference(rows: int, settings: int) -> float:
 def facts(method: str) -> dict[str, Any]:
     """Rounds, labels that are fitted to, and what is trained besides Local."""
     rounds = getattr(ROUNDS.get(method), "rounds", 0 if method in NOTHING_SENT else 1)
-    labels = "every" if method in EVERY_LABEL else "training"
-    trains = TRAINS.get(method, "over rounds" if method in ROUNDS else "")
+    labels = "every" if method in study.LISTS["every-label"] else "training"
+    trains = study.CONTENT["trains"].get(method, "over rounds" if method in ROUNDS else "")
     return {"rounds": rounds, "labels": labels, "trains": trains}
 
 
@@ -178,7 +164,8 @@ def full_aims(settings: pd.DataFrame) -> list[Finding]:
     if not {FULL.label, RIDGE.label, ALONE.label, LOCAL.label} <= set(rows):
         return []
     full, local, aims = rows[FULL.label], rows[LOCAL.label], []
-    for label, least, lowest in LEADS:
+    for lead in AIMS["full"]:
+        label, least, lowest = lead["against"], lead["mean"], lead.get("lowest")
         if label in rows:
             pairs = full.join(rows[label].by_draw.rename("other"), how="inner")
             ahead = (pairs.by_draw - pairs.other).map(pd.Series.mean).dropna()

@@ -81,10 +81,8 @@ def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
 def named_once(rows: list[list[str]]) -> list[list[str]]:
     """The rows, with each graph named where its own begin."""
     before = ["", *(row[0] for row in rows)]
-    return [
-        [row[0] if row[0] != last else "", *row[1:]]
-        for row, last in zip(rows, before, strict=False)
-    ]
+    pairs = zip(rows, before, strict=False)
+    return [[row[0] if row[0] != last else "", *row[1:]] for row, last in pairs]
 
 
 def spread(values: pd.Series, form: str = ".2f", *, error: bool = False) -> str:

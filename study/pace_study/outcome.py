@@ -93,8 +93,8 @@ class Outcome:
                 yield "ridge.md", tables.markdown(tables.filled(beyond.ridge_tables(self.beyond)))
         for name, (settings, core) in self.draws.items():
             yield f"{name}.md", tables.markdown(tables.filled(field.field_tables(settings, core)))
-            columns = settings[list(field.TIDY.values())]
-            yield f"{name}.csv", columns.to_csv(index=False, header=list(field.TIDY))
+            tidy = settings.rename(columns={"worst_local": "worst"})[field.TIDY]
+            yield f"{name}.csv", tidy.to_csv(index=False)
         if self._asked("models") and len(models.model_scores(self.scores, self.seeds)):
             yield "models.md", models.models_markdown(self.scores, self.seeds)
 

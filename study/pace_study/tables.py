@@ -148,34 +148,32 @@ def part_tables(part: Part, numbers: pd.DataFrame, show: Show) -> list[Table]:
     Rows are methods, in a table for each number of clients, or settings (`FIRST`).
     """
     names, labels = [title(name) for name in part.datasets], [row.label for row in part.rows]
-    count = ", C = {}" if len(part.clients) > 1 else ""
-    layouts: dict[str, dict[str, list[tuple[str, int, str, str]]]] = {}
-    if part.name in FIRST:
-        across, column = list(product(labels, part.metrics)), ["method", "metric"]
-        heads = [Column(METRIC[m], label if len(labels) > 1 else "") for label, m in across]
-        layouts[part.title] = {
-            name + count.format(clients): [(name, clients, *cell) for cell in across]
-            for name, clients in product(names, part.clients)
-        }
-    else:
-        across, column = list(product(names, part.metrics)), ["dataset", "metric", "clients"]
-        if part.name == "rank":
-            across += product([CITATION_MEAN], SHARES[2:])
-        heads = [Column(METRIC[m], MEAN.get(name, name)) for name, m in across]
-        for clients in part.clients:
-            layouts[part.title + count.format(clients)] = {
-                label: [(name, clients, label, m) for name, m in across] for label in labels
-            }
-    marks = _marks(numbers, column, compared=max(map(len, layouts.values())) > 1)
+    settings = [(name, clients) for name in names for clients in part.clients]
+    by_setting, count = part.name in FIRST, ", C = {}" if len(part.clients) > 1 else ""
+    column = ["method", "metric"] if by_setting else ["dataset", "metric", "clients"]
+    marks = _marks(numbers, column, compared=len(settings if by_setting else labels) > 1)
     pairs = zip(numbers.itertuples(), marks, strict=True)
     cells = {(r.dataset, r.clients, r.method, r.metric): show(r, mark) for r, mark in pairs}
-    first, tables = Column(FIRST.get(part.name, "Method"), numeric=False), []
-    for head, lines in layouts.items():
+
+    def line(label: str, keys: Iterable[tuple[str, int, str, str]]) -> tuple[Value, ...]:
+        return Value(label, label), *(cells.get(key, NOT_RUN) for key in keys)
+
+    first = Column(FIRST.get(part.name, "Method"), numeric=False)
+    if by_setting:
+        across = list(product(labels, part.metrics))
+        heads = [Column(METRIC[m], label if len(labels) > 1 else "") for label, m in across]
         rows = [
-            (Value(label, label), *(cells.get(key, NOT_RUN) for key in keys))
-            for label, keys in lines.items()
+            line(name + count.format(clients), [(name, clients, *cell) for cell in across])
+            for name, clients in settings
         ]
-        tables.append(Table(head, (first, *heads), tuple(rows)))
+        return [Table(part.title, (first, *heads), tuple(rows))]
+    across = list(product(names, part.metrics))
+    if part.name == "rank":
+        across += product([CITATION_MEAN], SHARES[2:])
+    heads, tables = [Column(METRIC[m], MEAN.get(name, name)) for name, m in across], []
+    for clients in part.clients:
+        rows = [line(label, [(name, clients, label, m) for name, m in across]) for label in labels]
+        tables.append(Table(part.title + count.format(clients), (first, *heads), tuple(rows)))
     return tables
 
 
