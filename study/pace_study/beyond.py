@@ -3,8 +3,6 @@
 Differences are in points, paired by draw and seed.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A cell: one method on one dataset, partition and seed; and the Parquet files of cells."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

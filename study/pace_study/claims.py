@@ -1,7 +1,5 @@
 """Every sentence of the paper's Section 5 and appendix about a result, judged on the stored cells."""
 
-from __future__ import annotations
-
 import json
 import math
 import tomllib
@@ -71,10 +69,10 @@ def judge_claims(scores: pd.DataFrame, seeds: Sequence[int]) -> list[Sentence]:
 def claims_tables(claims: Sequence[Sentence]) -> list[Table]:
     """Counts of the verdicts, then every sentence."""
     counts = Counter(claim.verdict for claim in claims)
-    rows: list[list[str | Value]] = []
+    rows = []
     for claim in claims:
         verdict = Value(claim.verdict, mark="best" if claim.verdict == FAILS else "")
-        rows.append([claim.place, claim.text, verdict, claim.evidence])
+        rows.append((claim.place, claim.text, verdict, claim.evidence))
     heads = ["Where", "The paper's sentence", "Here", "Numbers"]
     total = [[str(counts[verdict]) for verdict in VERDICTS]]
     return [Table.of("", VERDICTS, total, names=0, words=0), Table.of("", heads, rows, names=4)]

@@ -1,7 +1,5 @@
 """`pace reproduce`: the paper's study."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Methods that only the study runs: controls and other readings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

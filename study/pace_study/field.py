@@ -4,8 +4,6 @@ A setting is a graph under a partition. A row is shown in a setting where at lea
 stored; differences are paired by draw, and their intervals are over draws.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,17 +27,8 @@ SETTING_LINE: Columns = (
     *("returned", "rounds", "seconds", "membership", "draws", "labels", "trains"),
 )
 SUMMARY_LINE: Columns = (
-    *(
-        "label",
-        "rank",
-        "accuracy",
-        "over_local",
-        "lowest_local",
-        "over_alone",
-        "lowest_alone",
-        "ece",
-    ),
-    *("harm_local", "harm_alone", "upload", "returned", "rounds", "membership", "labels"),
+    *("label", "rank", "accuracy", "over_local", "lowest_local", "over_alone", "lowest_alone"),
+    *("ece", "harm_local", "harm_alone", "upload", "returned", "rounds", "membership", "labels"),
 )
 TIDY = [*SETTING, "method", "setting", "label", *MEANS, "worst", *SIZES, "membership", "draws"]
 
@@ -54,8 +43,8 @@ def field_settings(
 ) -> pd.DataFrame:
     """A line for each setting and row of which at least three fresh draws are stored.
 
-    `told` is how well uploads tell who was trained on, by method. With `own`, methods that are stored
-    beside those of the rows have a row too.
+    `membership` is how well uploads tell who was trained on, by method. With `own`, methods that are
+    stored beside those of the rows have a row too.
     """
     cells = scores[scores.data_seed.isin(study.FRESH_DRAWS) & (scores.model == "gcn")]
     cells = cells[cells.seed == study.in_order(seeds)[0]]

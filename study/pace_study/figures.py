@@ -16,6 +16,7 @@ mpl.use("Agg")  # draw to files; no window is wanted
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from pace.io import atomic
 from pace.merging import RANK
@@ -26,8 +27,6 @@ from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
 from pace_study.tables import CITATION_MEAN, title
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from pace_study.outcome import Outcome
 
 BLUE, ORANGE, GREEN, RED, GREY = "#1f5fb4", "#d9822b", "#2e8b57", "#b3312c", "#8a8f98"

@@ -1,11 +1,11 @@
 """A study's folder, read back: its cells, also as one table, what made them, by which commands."""
 
-from __future__ import annotations
-
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from pace.errors import FileError
 from pace.io import atomic, untrusted
@@ -13,9 +13,6 @@ from pace.reports import Row, Trial, tidy_frame
 from pace_study.cell import HIDDEN, LAYERS, Store
 from pace_study.controls import study_method
 from pace_study.study import PARTS, SIX, Part, narrowed
-
-if TYPE_CHECKING:
-    import pandas
 
 COMMANDS = "commands.json"
 LARGEST = 2**20  # bytes of a file of names
@@ -66,7 +63,7 @@ def read_json(path: Path) -> Any:
         raise FileError(message) from None
 
 
-def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
+def results(folder: str | Path, by: str = "seed") -> pd.DataFrame:
     """Everything that `pace reproduce --out` stored in a folder, with the columns of `RunResult.frame`.
 
     Args:

@@ -1,7 +1,5 @@
 """How well an upload tells who was trained on: a number a method, on the graph that comes with PACE."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Every model on every graph: Local, FedAvg+CNLL and PACE, and what propagated moments are worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

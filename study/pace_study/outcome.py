@@ -1,14 +1,12 @@
 """What the stored cells amount to: tables, figures and claims, as files and in the terminal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from rich.console import Console
 
 from pace.io import atomic
 from pace_study import beyond, field, models, tables
@@ -19,9 +17,6 @@ from pace_study.folder import read_json
 from pace_study.membership import add_membership, read_membership
 from pace_study.scores import score_cells
 from pace_study.study import CORE, FIELD, LABELS_CORE, REFERENCES, Part, Row
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Outcome:

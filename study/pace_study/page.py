@@ -1,7 +1,5 @@
 """A study as one page: what was run, what became of the paper's claims, every table and receiver."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterable, Sequence

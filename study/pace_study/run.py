@@ -1,7 +1,5 @@
 """Compute the cells that are missing, each stored as it finishes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

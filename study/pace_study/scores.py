@@ -1,11 +1,9 @@
 """Every score of the study as one table: a row for each cell and reading, in percent and points."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,8 +18,7 @@ Array = np.ndarray[Any, Any]
 SCORES = ("accuracy", "weighted_f1", "macro_f1")
 DENSE = 0  # the rank of dense messages in the table, which has no missing numbers
 SETTING = ["dataset", "partition", "clients"]
-COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "ece"]
-COLUMNS += ["upload", "returned", "seconds"]
+COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "ece", "upload", "returned", "seconds"]
 COLUMNS += ["alphas", "local", "gains", "hits", "nodes"]  # arrays, one number a receiver
 TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
 LEVEL = 0.95
@@ -68,7 +65,7 @@ def _readings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def accuracies(counts: Array) -> Array:
-    """Of each confusion matrix, as `pace.metrics.accuracy` rounds it."""
+    """Of each confusion matrix, as `pace.task.accuracy` rounds it."""
     hits = np.trace(counts, axis1=-2, axis2=-1).astype(np.float32)
     nodes = np.maximum(counts.sum((-2, -1)), 1).astype(np.float32)
     return np.asarray(hits / nodes, dtype=float)
@@ -87,8 +84,8 @@ def score(counts: Array) -> dict[str, float]:
 
 def of_rows(scores: pd.DataFrame, rows: Iterable[Row]) -> pd.DataFrame:
     """The scores that a table's rows read, with their labels, in the rows' order."""
-    table = pd.DataFrame(list(map(astuple, rows)), columns=["label", "method", "reading", "rank"])
-    table["rank"] = table["rank"].fillna(DENSE).astype(int)
+    table = pd.DataFrame(map(astuple, rows), columns=["label", "method", "reading", "rank"])
+    table = table.fillna({"rank": DENSE}).astype({"rank": int})
     return table.merge(scores, on=["method", "reading", "rank"])
 
 
@@ -156,7 +153,7 @@ class Harm:
     receivers: int
 
     @classmethod
-    def of(cls, nodes: Array, same: bool = True) -> Harm:
+    def of(cls, nodes: Array, same: bool = True) -> Self:
         """From nodes gained (trials, receivers); `same` receivers in every trial, or new ones."""
         nodes = np.asarray(nodes, dtype=float)
         if not same:
@@ -165,7 +162,7 @@ class Harm:
         return cls(int(lost.sum()), int((lost & (nodes.mean(0) < -1)).sum()), nodes.shape[1])
 
     @classmethod
-    def total(cls, harms: Iterable[Harm]) -> Harm:
+    def total(cls, harms: Iterable[Self]) -> Self:
         """Over several settings."""
         return cls(*map(sum, zip((0, 0, 0), *map(astuple, harms), strict=True)))
 

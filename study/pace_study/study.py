@@ -1,7 +1,5 @@
 """The parts of the study: which cells each needs, and which rows its table has."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +20,7 @@ CITATION, AVAILABLE, SIX = LISTS["citation"], LISTS["available"], LISTS["six"]
 EVERY_MODEL, FEW_MODELS, SHARES = LISTS["every-model"], LISTS["few-models"], LISTS["shares"]
 DRAWS, FRESH_DRAWS, FEW_DRAWS = LISTS["draws"], LISTS["fresh-draws"], LISTS["few-draws"]
 LARGE = ("cs", "computers")
-REDRAW_SEEDS = 3  # of each redraw, the first of those asked for
+REDRAW_SEEDS: int = CONTENT["settings"]["redrawn"]["most_seeds"]  # of those asked for, the first
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ ROWS = {
     label: _row(label, *([read] if isinstance(read, str) else read))
     for label, read in CONTENT["rows"].items()
 }
-SETS = {name: tuple(map(ROWS.__getitem__, labels)) for name, labels in CONTENT["sets"].items()}
+SETS = {name: tuple(ROWS[label] for label in labels) for name, labels in CONTENT["sets"].items()}
 LOCAL, PACE, DUO, RIDGE, SUMS = SETS["closed"]
 FULL, ALONE, RAW = ROWS["pace-full"], ROWS["a site alone, every label"], ROWS["PACE, raw moments"]
 MATRIX, CALIBRATED, ABLATION = SETS["matrix"], SETS["calibrated"], SETS["ablation"]

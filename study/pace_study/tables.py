@@ -1,7 +1,5 @@
 """The numbers of the paper's tables, ours and the published ones, and the tables made of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -242,10 +240,8 @@ def unexplained(numbers: Mapping[Part, pd.DataFrame]) -> Table:
     scores = table[table.within_draws.eq(False) & table.metric.isin(SCORES)]
     keys = ["dataset", "row", "metric", "partition", "clients"]
     scores = scores.assign(row=scores.method.replace(SAME)).drop_duplicates(keys)
-    rows = []
-    for (part, dataset, clients), group in scores.groupby(
-        ["part", "dataset", "clients"], sort=False
-    ):
+    rows, groups = [], scores.groupby(["part", "dataset", "clients"], sort=False)
+    for (part, dataset, clients), group in groups:
         setting = dataset + (f", C = {clients}" if len(part.clients) > 1 else "")
         methods = group.groupby("method", sort=False)
         differences = [f"{name} {_differences(part, metrics)}" for name, metrics in methods]
@@ -262,7 +258,7 @@ def _differences(part: Part, metrics: pd.DataFrame) -> str:
 
 def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
     """For each part, how far its scores are from the published ones."""
-    rows: list[list[str | int | Value]] = []
+    rows = []
     for part, table in numbers.items():
         scores = table[table.difference.notna() & table.metric.isin(SCORES)]
         if len(scores):
@@ -273,7 +269,7 @@ def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
             middle = Value(f"{sizes.median():.2f}", sizes.median())
             worst = Value(f"{farthest.difference:+z.2f}", sizes.max(), below=where)
             explained = f"{judged.sum()} of {len(judged)}"
-            rows.append([part.title, len(scores), middle, worst, explained])
+            rows.append((part.title, len(scores), middle, worst, explained))
     heads = ("Part", "Numbers", "Median |difference|", "Farthest", "Explained by the draw")
     return Table.of("Our scores against the published ones, in points", heads, rows, words=0)
 

@@ -5,8 +5,6 @@ has no other. Others add trackers by entry points of the group `pace.trackers`: 
 after `--track NAME=` that gives a function of a RunResult, which says where it was logged.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -23,12 +21,8 @@ from pace.reports import KEY, SIZES, STEPS, RunResult, distinct
 from pace.task import SCORES
 
 EXTRA = "pace-study[tracking]"
-FAMILIES = {
-    "score": tuple(SCORES),
-    "adoption": ("alpha", "kept_local"),
-    "bytes": SIZES,
-    "seconds": STEPS,
-}
+FAMILIES = {"score": [*SCORES], "adoption": ["alpha", "kept_local"]}
+FAMILIES |= {"bytes": [*SIZES], "seconds": [*STEPS]}
 NAMES = {name: f"{family}/{name}" for family, members in FAMILIES.items() for name in members}
 
 
