@@ -9,25 +9,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
+from itertools import accumulate
 from operator import itemgetter
 
 import torch
 from torch import Tensor
 
 from pace.gates import Gate, Mixture
-from pace.graph import Graph
+from pace.graph import MASKS, Graph
 from pace.methods import Local, make
 from pace.methods.beyond.ridge import HOPS
 from pace.models import (
     ALL,
     FITS,
+    MLP,
     Model,
     Network,
     Refitted,
     fit_of,
     fitted_nodes,
     fitted_on,
-    sized,
     trained_fits,
     unit_rows,
 )
@@ -40,6 +41,7 @@ from pace.training import Optimiser, Recipe, learner, train, train_through
 EVERY = 5  # rounds between two looks at the validation nodes
 TUNED = 10  # epochs of fine-tuning
 CHECKPOINTS = 4
+PARTS = ("x", "y", *MASKS, "weights")  # of a graph, a row for each node or edge
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,7 @@ class Reader:
     rows: bool = False
 
     def __call__(self, params: Params, graph: Graph) -> Tensor:
-        with torch.no_grad():
-            return self.network(params, with_rows(graph) if self.rows else graph).logits
+        return self.network(params, with_rows(graph) if self.rows else graph).logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +77,7 @@ class Played(Local):
     device: InitVar[str] = "cpu"
 
     def __post_init__(self, graphs: Sequence[Graph], device: str) -> None:
-        object.__setattr__(self, "_graphs", list(graphs))
-        object.__setattr__(self, "_device", device)
-        object.__setattr__(self, "_outcomes", {})
+        vars(self).update(_graphs=graphs, _device=device, _outcomes={})
 
     @property
     def gate(self) -> Gate:
@@ -145,19 +144,18 @@ class FedAdam:
         fits = FITS if self.every_label else FITS[:1]
         trained = [("FedAdam", federation.model, graphs)]
         if self.features:
-            features, *hidden, classes = federation.model.widths
-            mlp = sized("mlp", len(HOPS) * features, hidden[0], len(hidden) + 1, classes)
+            features, *widths = federation.model.widths
+            mlp = MLP((len(HOPS) * features, *widths))
             trained.append(("FedAdam on the ridge's rows", mlp, list(map(with_rows, graphs))))
-        models: dict[str, list[list[External]]] = {fit: [[] for _ in graphs] for fit in fits}
+        models: dict[str, list[External]] = {fit: [] for fit in fits}
         sent = 0
         for name, network, inputs in trained:
-            start = network.start(federation.seed)
-            sent += size(start) * len(fits) * self.rounds
             reader = Reader(network, inputs is not graphs)
             for fit, params in self._best(inputs, network, fits, federation.seed).items():
-                for externals in models[fit]:
-                    externals.append(External(params, name, reader))
-        return Outcome(models, sent, sent)
+                models[fit].append(External(params, name, reader))
+                sent += size(params) * self.rounds
+        everywhere = {fit: [externals] * len(graphs) for fit, externals in models.items()}
+        return Outcome(everywhere, sent, sent)
 
     def _best(
         self, graphs: Sequence[Graph], network: Network, fits: Sequence[str], seed: int
@@ -197,15 +195,11 @@ class Averaged:
         played = [self._at_rate(rate, graphs, inner) for rate in self.rates]
         _, rate, received = max(played, key=itemgetter(0))
         recipe = replace(inner.recipe, epochs=TUNED, rate=rate)
-        tuned = [
-            train(graph, inner.network, params, recipe=recipe, seed=inner.seed)
-            for graph, params in zip(graphs, received, strict=True)
-        ]
-        reader = Reader(inner.network)
-        models = [
-            [External(on_cpu(first), "received", reader), External(on_cpu(second), "tuned", reader)]
-            for first, second in zip(received, tuned, strict=True)
-        ]
+        reader, models = Reader(inner.network), []
+        for graph, params in zip(graphs, received, strict=True):
+            tuned = train(graph, inner.network, params, recipe=recipe, seed=inner.seed)
+            both = {"received": params, "tuned": tuned}
+            models.append([External(on_cpu(own), name, reader) for name, own in both.items()])
         upload, returned = layouts.upload_layout(inner).size, layouts.return_layout(inner).size
         return Outcome({FITS[0]: models}, upload * self.rounds, returned * self.rounds)
 
@@ -250,15 +244,22 @@ class Stacked:
             on_cpu(train(graph, network, start, recipe=federation.recipe, seed=federation.seed))
             for graph in graphs
         ]
-        graphs = [graph.to("cpu") for graph in graphs]
-        reader = Ensemble(network, tuple(models))
-        held_out = [(reader.stacked(graph)[graph.val], graph.y[graph.val]) for graph in graphs]
-        rows, labels = (torch.cat(part) for part in zip(*held_out, strict=True))
-        mean = torch.eye(classes).repeat(len(models), 1) / len(models)
-        optimiser = Optimiser(
-            {"weight": mean, "bias": torch.zeros(classes)}, Recipe(rate=self.rate)
-        )
-        hot = targets(labels, classes)
+
+        def stacked(graph: Graph) -> Tensor:
+            """All models' logits side by side."""
+            return torch.cat([network(params, graph).logits for params in models], 1)
+
+        def weighed(params: Params, graph: Graph) -> Tensor:
+            return stacked(graph) @ params["weight"] + params["bias"]
+
+        at_home = [graph.to("cpu") for graph in graphs]
+        rows = torch.cat([stacked(graph)[graph.val] for graph in at_home])
+        hot = targets(torch.cat([graph.y[graph.val] for graph in at_home]), classes)
+        mean = {
+            "weight": torch.eye(classes).repeat(len(models), 1) / len(models),
+            "bias": torch.zeros(classes),
+        }
+        optimiser = Optimiser(mean, Recipe(rate=self.rate))
         for _ in range(self.rounds if len(rows) else 0):
             params = optimiser.params
             apart = ((rows @ params["weight"] + params["bias"]).softmax(1) - hot) / len(rows)
@@ -266,47 +267,22 @@ class Stacked:
             optimiser.gradients["bias"].copy_(apart.sum(0))
             optimiser.step()
         head = optimiser.result()
-        externals = [[External(head, "FENS", reader)] for _ in graphs]
+        externals = [[External(head, "FENS", weighed)]] * len(graphs)
         whole, small = size(start), size(head) * self.rounds
-        sent = [External(params, predict=Reader(network)) for params in models]
+        sent = list(map(External, models))
         return Outcome({FITS[0]: externals}, whole + small, whole * len(models) + small, sent)
-
-
-@dataclass(frozen=True, eq=False)
-class Ensemble:
-    """How FENS predicts: all models' logits side by side, weighed by the trained head."""
-
-    network: Network
-    models: tuple[Params, ...]
-
-    def stacked(self, graph: Graph) -> Tensor:
-        with torch.no_grad():
-            return torch.cat([self.network(params, graph).logits for params in self.models], 1)
-
-    def __call__(self, params: Params, graph: Graph) -> Tensor:
-        return self.stacked(graph) @ params["weight"] + params["bias"]
 
 
 def merged(
     trained: Sequence[Params], graphs: Sequence[Graph], federation: Federation
 ) -> list[Params]:
     """One merge, as the method does it; what each client then holds."""
-    method = federation.method
-    with torch.no_grad():
-        uploads = Messages(
-            [
-                {
-                    name: value.to(graph.x.device, torch.float32)
-                    for name, value in method.share(local, graph, federation).items()
-                }
-                for local, graph in zip(trained, graphs, strict=True)
-            ]
-        )
-        returns = method.merge(uploads, federation)
-        return [
-            method.adopt(local, message, graph, federation)[0].params
-            for local, message, graph in zip(trained, returns, graphs, strict=True)
-        ]
+    method, uploads = federation.method, Messages()
+    for local, graph in zip(trained, graphs, strict=True):
+        message = method.share(local, graph, federation)
+        uploads.append({name: v.to(graph.x.device, torch.float32) for name, v in message.items()})
+    returns = zip(trained, method.merge(uploads, federation), graphs, strict=True)
+    return [method.adopt(*receiver, federation)[0].params for receiver in returns]
 
 
 def on_cpu(params: Params) -> dict[str, Tensor]:
@@ -315,26 +291,17 @@ def on_cpu(params: Params) -> dict[str, Tensor]:
 
 def right(params: Params, graph: Graph, fit: str, network: Network) -> int:
     """How many nodes of a fit a model calls what they are."""
-    with torch.no_grad():
-        logits = network(params, graph).logits
-    return int((called(logits) == graph.y)[fitted_nodes(graph, fit)].sum())
+    correct = called(network(params, graph).logits) == graph.y
+    return int(correct[fitted_nodes(graph, fit)].sum())
 
 
 def disjoint_union(graphs: Sequence[Graph]) -> Graph:
     """All clients' graphs as one, without an edge between clients."""
-    starts = torch.tensor([0, *(graph.nodes for graph in graphs)]).cumsum(0).tolist()
+    starts = accumulate((graph.nodes for graph in graphs), initial=0)
     edges = [graph.edges + first for graph, first in zip(graphs, starts, strict=False)]
-    weights = [graph.weights for graph in graphs if graph.weights is not None]
-    joined = {
-        name: torch.cat([getattr(graph, name) for graph in graphs])
-        for name in ("x", "y", "train", "val", "test")
-    }
-    return Graph(
-        edges=torch.cat(edges, 1),
-        weights=torch.cat(weights) if weights else None,
-        directed=graphs[0].directed,
-        **joined,
-    )
+    parts = {name: [getattr(graph, name) for graph in graphs] for name in PARTS}
+    joined = {name: torch.cat(each) for name, each in parts.items() if each[0] is not None}
+    return replace(graphs[0], edges=torch.cat(edges, 1), **joined)  # type: ignore[arg-type]
 
 
 def with_rows(graph: Graph) -> Graph:

@@ -18,7 +18,7 @@ from pace.graph import Graph
 from pace.models import MODELS, from_torch, sized
 from pace.protocol import layouts
 from pace.runtimes.files.site import Site
-from pace_study.baselines.masked import NEGLIGIBLE, mask_of
+from pace_study.baselines.fedpub import NEGLIGIBLE, mask_of
 from tests.export.models import graph, made
 from tests.graphs import CLASSES, FEATURES
 from tests.sealed import sealed_job

@@ -12,9 +12,10 @@ from torch.nn.functional import cosine_similarity
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models import Drop, Field, Model, Pass, identity
+from pace.models import Field, Model
 from pace.params import Params
-from pace_study.baselines.masked import Headed, Masked, MaskedMixing, only_gcn, topped
+from pace_study.baselines import only_gcn
+from pace_study.baselines.fedpub import Headed, Masked, MaskedMixing
 
 ROUNDING = 2.0**-26  # below half a unit in the last place of float32
 
@@ -63,19 +64,14 @@ class Smoothed(Headed):
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         below = self.body.field(graph)
-        if centers is None:
-            return replace(below, centers=(*below.centers, below.centers[-1]))
-        goal = centers.nonzero().flatten()
-        among = torch.arange(len(goal), device=goal.device)
-        return replace(below, centers=(*(goal for _ in below.centers), among))
+        goal = below.centers[-1] if centers is None else centers.nonzero().flatten()
+        among = torch.arange(goal.shape[0], device=goal.device)  # not `len`: it is exported
+        return replace(below, centers=(*[goal] * len(below.centers), among))
 
-    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
-        below = self.body.forward(params, field, drop)
-        hidden = drop(below.logits.relu())
+    def head_rows(self, hidden: Tensor, params: Params, field: Field) -> Tensor:
         place = cosine_similarity(hidden, params["line"][None], dim=1)
         goal = field.centers[0]
-        smooth = smoothed(hidden, place, goal, self.sigma)
-        return topped(below, torch.cat([hidden[goal], smooth], dim=1), params)
+        return torch.cat([hidden[goal], smoothed(hidden, place, goal, self.sigma)], dim=1)
 
 
 def smoothed(hidden: Tensor, place: Tensor, goal: Tensor, sigma: float) -> Tensor:

@@ -17,7 +17,7 @@ from pace.params import Params
 from pace.protocol import Federation, Message, Uploads
 from pace.task import losses
 from pace.training import Optimiser, Recipe
-from pace_study.baselines.masked import only_gcn
+from pace_study.baselines import only_gcn
 from pace_study.baselines.mixing import gathered
 
 CLASSES = 4096  # at most
@@ -233,12 +233,8 @@ def nearest(features: Tensor) -> Tensor:
 
 
 def pseudo_field(messages: Tensor, around: Tensor, gcn: GCN) -> Field:
-    everyone = torch.arange(len(around))
-    operators: tuple[Tensor | Operator, ...] = (
-        messages,
-        *[Operator(around)] * (gcn.layers - 1),
-    )
-    return Field((everyone,) * gcn.layers, operators)
+    everyone, above = torch.arange(len(around)), [Operator(around)] * (gcn.layers - 1)
+    return Field((everyone,) * gcn.layers, (messages, *above))
 
 
 def dropout(probability: float, random: torch.Generator) -> Callable[[Tensor], Tensor]:

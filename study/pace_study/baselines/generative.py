@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pace import task
 from pace.gates import Gate, Mixture
 from pace.graph import Graph
 from pace.methods import FedAvg
@@ -22,29 +23,19 @@ from pace.models import GCN, Model
 from pace.models.unit_rows import degrees_of
 from pace.params import Params
 from pace.protocol import Federation, Message, Uploads
-from pace.task import targets
 from pace.training import Optimiser, Recipe, train
-from pace_study.baselines.fedtad import (
-    NODES,
-    NOISE,
-    balanced,
-    generate,
-    nearest,
-    pseudo_field,
-    untrained,
-)
-from pace_study.baselines.masked import only_gcn
+from pace_study.baselines import fedtad, only_gcn
+from pace_study.baselines.fedtad import NODES, NOISE
 from pace_study.baselines.rivals import Rival
 from pace_study.rounds import disjoint_union
 
 
 def descend(optimiser: Optimiser, loss: Callable[[], Tensor], steps: int) -> None:
     """Some steps down a loss that may draw at random."""
-    with torch.enable_grad():
-        for _ in range(steps):
-            optimiser.slope.zero_()
-            loss().backward()
-            optimiser.step()
+    for _ in range(steps):
+        optimiser.slope.zero_()
+        loss().backward()
+        optimiser.step()
 
 
 def minimised(
@@ -88,7 +79,7 @@ class Spire(Rival):
     epochs: int = 100
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        labels = targets(graph.training_labels, federation.model.classes)
+        labels = task.targets(graph.training_labels, federation.model.classes)
         means = functional.normalize(labels.T @ graph.x[graph.train])
         return {"prototypes": means, "entropy": degree_entropy(graph)}
 
@@ -116,15 +107,13 @@ class Spire(Rival):
 
     def fitted(self, centre: Tensor, random: torch.Generator) -> dict[str, Tensor]:
         """A generator whose class means are the rows of `centre`."""
-        (classes, features), widths = centre.shape, {"in": NOISE, "step": WIDTH}
-        shapes = {name: (WIDTH, width) for name, width in widths.items()}
-        shapes |= {"condition": (WIDTH, features), "time": (DENOISING, WIDTH)}
-        start = {
-            name: torch.randn(shape, generator=random) / shape[-1] ** 0.5
-            for name, shape in shapes.items()
-        } | {"out": torch.zeros(features, WIDTH)}
-        labels = balanced(classes)
-        mean = targets(labels, classes).T / labels.bincount(minlength=classes)[:, None]
+        classes, features = centre.shape
+        shapes = {"in": (WIDTH, NOISE), "step": (WIDTH, WIDTH), "condition": (WIDTH, features)}
+        start = {"out": torch.zeros(features, WIDTH)}
+        for name, shape in (shapes | {"time": (DENOISING, WIDTH)}).items():
+            start[name] = torch.randn(shape, generator=random) / shape[-1] ** 0.5
+        labels = fedtad.balanced(classes)
+        mean = task.targets(labels, classes).T / labels.bincount(minlength=classes)[:, None]
 
         def loss(params: Params) -> Tensor:
             noise = torch.randn(len(labels), NOISE, generator=random)
@@ -196,12 +185,12 @@ class Ghost(Rival):
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         random = federation.random("ghost generator")
         rows, labels = graph.x[graph.train], graph.training_labels
-        start = untrained(self.network(federation.model), random)
+        start = fedtad.untrained(self.network(federation.model), random)
         chances, directions = rows.softmax(1), functional.normalize(rows, eps=SHORTEST)
 
         def loss(params: Params) -> Tensor:
             """1 - cos + (KL + squared distance) / 20, without the entropy of the rows in the KL."""
-            made = generate(params, torch.randn(len(rows), NOISE, generator=random), labels)
+            made = fedtad.generate(params, torch.randn(len(rows), NOISE, generator=random), labels)
             divergence = -(chances * made.log_softmax(1)).sum() / len(rows)
             distance = (made - rows).square().sum(1).mean()
             cosine = (functional.normalize(made, eps=SHORTEST) * directions).sum(1).mean()
@@ -213,27 +202,23 @@ class Ghost(Rival):
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         gcn = self.network(federation.model)
-        random, labels = federation.random("ghost pseudo-graphs"), balanced(gcn.classes)
+        random, labels = federation.random("ghost pseudo-graphs"), fedtad.balanced(gcn.classes)
         optimiser = Optimiser(gcn.start(federation.seed), Recipe(rate=0.01, decay=4e-4))
         params = optimiser.leaves()
         # Σ_k c_k (θ - θ_k)² has the slope 2 (θ Σ c_k - Σ c_k θ_k): two sums stand for all graphs before.
         weight, pull = torch.zeros_like(optimiser.values), torch.zeros_like(optimiser.values)
         for upload in uploads:
             for _ in range(PASSES):
-                rows = generate(upload, torch.randn(NODES, NOISE, generator=random), labels)
-                around = nearest(rows)
+                rows = fedtad.generate(upload, torch.randn(NODES, NOISE, generator=random), labels)
+                around = fedtad.nearest(rows)
                 messages = around @ rows
-                field = pseudo_field(messages, around, gcn)
+                field = fedtad.pseudo_field(messages, around, gcn)
                 optimiser.slope.zero_()
-                with torch.enable_grad():
-                    topology(params, messages, around).backward()
+                topology(params, messages, around).backward()
                 importance = optimiser.slope.abs()
                 for _ in range(PASS_STEPS):
                     optimiser.slope.zero_()
-                    with torch.enable_grad():
-                        functional.cross_entropy(
-                            gcn.forward(params, field).logits, labels
-                        ).backward()
+                    task.loss(gcn.forward(params, field).logits, labels).backward()
                     held = 2 * (optimiser.values * weight - pull)
                     optimiser.slope.add_(held, alpha=self.retention)
                     optimiser.step()
@@ -278,33 +263,30 @@ class Dense(FedAvg):
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         gcn, every = self.network(federation.model), list(uploads)
-        random, labels = federation.random("dense generator"), balanced(gcn.classes)
-        search = Optimiser(untrained(gcn, random), Recipe(rate=1e-3))
+        random, labels = federation.random("dense generator"), fedtad.balanced(gcn.classes)
+        search = Optimiser(fedtad.untrained(gcn, random), Recipe(rate=1e-3))
         learn = Optimiser(gcn.start(federation.seed), Recipe(rate=0.01))
         generator, student = search.leaves(), learn.leaves()
 
         def logits(params: Params, rows: Tensor) -> Tensor:
-            around = nearest(rows.detach())
-            return gcn.forward(params, pseudo_field(around @ rows, around, gcn)).logits
+            around = fedtad.nearest(rows.detach())
+            return gcn.forward(params, fedtad.pseudo_field(around @ rows, around, gcn)).logits
 
         def taught(rows: Tensor) -> Tensor:
             return torch.stack([logits(upload, rows) for upload in every]).mean(0)
 
-        def apart(student_logits: Tensor, teacher: Tensor) -> Tensor:
-            logs = student_logits.log_softmax(1), teacher.log_softmax(1)
+        def unlearnt(rows: Tensor, teacher: Tensor) -> Tensor:
+            logs = logits(student, rows).log_softmax(1), teacher.log_softmax(1)
             return functional.kl_div(*logs, reduction="batchmean", log_target=True)
 
         def unknown(noise: Tensor) -> Tensor:
-            rows = generate(generator, noise, labels)
+            rows = fedtad.generate(generator, noise, labels)
             teacher = taught(rows)
-            return functional.cross_entropy(teacher, labels) - apart(logits(student, rows), teacher)
-
-        def unlearnt(rows: Tensor, teacher: Tensor) -> Tensor:
-            return apart(logits(student, rows), teacher)
+            return task.loss(teacher, labels) - unlearnt(rows, teacher)
 
         for _ in range(self.rounds):
             noise = torch.randn(NODES, NOISE, generator=random)
             descend(search, partial(unknown, noise), self.searching)
-            rows = generate(generator, noise, labels).detach()
+            rows = fedtad.generate(generator, noise, labels).detach()
             descend(learn, partial(unlearnt, rows, taught(rows)), self.learning)
         return repeat(learn.result(), len(every))

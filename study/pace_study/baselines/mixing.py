@@ -6,38 +6,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from pace.merging import unbatched
 from pace.params import Params
-from pace.protocol import Uploads
-
-AT_ONCE = 2**16  # numbers of all receivers' sums that are added to together
+from pace.protocol import Messages, Uploads
 
 
 def mixtures(uploads: Uploads, weights: Tensor, names: Params) -> Iterator[dict[str, Tensor]]:
-    """W_i* = Σ_j A_ij W_j / Σ_j A_ij in float64, each sum in the order of the uploads.
-
-    A few columns of all models are mixed for all receivers at a time, so that sums stay in a cache.
-    """
-    flat = [torch.cat([upload[name].ravel() for name in names]) for upload in uploads]
-    blocks = torch.stack(flat).split(max(1, AT_ONCE // len(weights)), 1)
-    mixed = torch.cat([_mixed(block.double(), weights.double()) for block in blocks], 1)
-    sizes = [value.numel() for value in names.values()]
-    for row in mixed:
-        parts = zip(names.items(), row.split(sizes), strict=True)
-        yield {name: part.view(value.shape).clone() for (name, value), part in parts}
-
-
-def _mixed(columns: Tensor, weights: Tensor) -> Tensor:
-    """Some columns of every W_i*, (receivers, columns)."""
-    totals = torch.zeros_like(weights[:, 0])
-    sums = columns.new_zeros(len(weights), columns.shape[1])
-    for row, share in zip(columns, weights.t(), strict=True):
-        sums += share[:, None] * row
-        totals += share
-    return (sums / totals[:, None]).float()
+    """W_i* = Σ_j A_ij W_j / Σ_j A_ij, in float64."""
+    every, shares = Messages(uploads), weights / weights.sum(1, keepdim=True)
+    mixed = {name: torch.tensordot(shares, gathered(every, name), 1) for name in names}
+    return unbatched({name: value.float() for name, value in mixed.items()})
 
 
 def gathered(uploads: Uploads, name: str) -> Tensor:
-    """One small tensor of every upload, as rows in float64."""
+    """One tensor of every upload, in float64, with a first dimension for the clients."""
     return torch.stack([upload[name].double() for upload in uploads])
 
 

@@ -217,17 +217,13 @@ class OpFGL(Rival):
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
-        return [External(self.tuned(dict(returned), graph, federation), "O-pFGL")]
-
-    def tuned(self, params: Params, graph: Graph, federation: Federation) -> Params:
         """The second stage: the received model, fine-tuned where the site's labels reach."""
         model, labels = federation.model, fitted_labels(graph, "val")
         field, coefficient = model.field(graph), self.coefficients(graph, model.classes)
-        with torch.no_grad():
-            teacher = model.forward(params, field).logits.log_softmax(1)
-        leaves = {name: value.clone().requires_grad_() for name, value in params.items()}
+        teacher = model.forward(returned, field).logits.log_softmax(1)
+        leaves = {name: value.clone().requires_grad_() for name, value in returned.items()}
         optimiser = torch.optim.Adam(leaves.values(), lr=self.rate)
-        best, most = params, int((called(teacher[graph.val]) == labels).sum())
+        best, most = dict(returned), int((called(teacher[graph.val]) == labels).sum())
         for epoch in range(1, self.epochs + 1 if graph.train.any() else 1):
             logs = model.forward(leaves, field).logits.log_softmax(1)
             apart = kl_div(logs, teacher, reduction="none", log_target=True).sum(1)
@@ -240,7 +236,7 @@ class OpFGL(Rival):
                 if hits >= most:
                     most = hits
                     best = {name: value.detach().clone() for name, value in leaves.items()}
-        return best
+        return [External(best, "O-pFGL")]
 
     def coefficients(self, graph: Graph, classes: int) -> Tensor:
         """a_v: how far a node holds on to the global model: little where its class is at home."""

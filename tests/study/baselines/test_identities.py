@@ -21,10 +21,9 @@ from pace_study.baselines.ablations import Direct
 from pace_study.baselines.fedaux import FedAux
 from pace_study.baselines.fedgta import FedGTA, without_loops
 from pace_study.baselines.fednova import FedNova
-from pace_study.baselines.fedpub import FedPub
+from pace_study.baselines.fedpub import FedPub, mask_of, unmasked
 from pace_study.baselines.fedrcl import FedRCL
 from pace_study.baselines.fedtad import FedTAD
-from pace_study.baselines.masked import mask_of, unmasked
 from pace_study.baselines.mixing import attention, mixtures
 from tests.graphs import clients, federation
 
