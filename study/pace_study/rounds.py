@@ -38,9 +38,6 @@ from pace.reports import Trial
 from pace.task import called, targets
 from pace.training import Optimiser, Recipe, learner, train, train_through
 
-EVERY = 5  # rounds between two looks at the validation nodes
-TUNED = 10  # epochs of fine-tuning
-CHECKPOINTS = 4
 PARTS = ("x", "y", *MASKS, "weights")  # of a graph, a row for each node or edge
 
 
@@ -162,7 +159,7 @@ class FedAdam:
     ) -> dict[str, Params]:
         """Each fit's parameters at the checkpoint that held-out nodes like best."""
         whole, recipe = disjoint_union(graphs), Recipe(rate=self.rate)
-        looks = [self.rounds * number // CHECKPOINTS for number in range(1, CHECKPOINTS + 1)]
+        looks = [self.rounds * quarter // 4 for quarter in range(1, 5)]
         trained = [
             train_through(fitted_on(whole, fit), network, network.start(seed), recipe, seed, looks)
             for fit in fits
@@ -194,7 +191,7 @@ class Averaged:
         inner = Federation(federation.model, make(self.method), federation.seed)
         played = [self._at_rate(rate, graphs, inner) for rate in self.rates]
         _, rate, received = max(played, key=itemgetter(0))
-        recipe = replace(inner.recipe, epochs=TUNED, rate=rate)
+        recipe = replace(inner.recipe, epochs=10, rate=rate)
         reader, models = Reader(inner.network), []
         for graph, params in zip(graphs, received, strict=True):
             tuned = train(graph, inner.network, params, recipe=recipe, seed=inner.seed)
@@ -215,7 +212,7 @@ class Averaged:
             seed = federation.seed + number
             trained = [learn(params, seed) for learn, params in zip(learners, models, strict=True)]
             models = merged(trained, graphs, federation)
-            if number % EVERY == 0 or number == self.rounds:
+            if number % 5 == 0 or number == self.rounds:
                 pairs, network = zip(models, graphs, strict=True), federation.network
                 hits = sum(right(params, graph, "val", network) for params, graph in pairs)
                 best = max(best, (hits, rate, models), key=itemgetter(0))

@@ -1,7 +1,5 @@
 """PACE with a second correction, a temperature and a guard, at half the bytes. Not in the paper."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

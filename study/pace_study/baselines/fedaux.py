@@ -1,7 +1,5 @@
 """FedAux-1R: models that smooth along a learnt line, mixed by line (Zhuo et al., 2025)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,8 +14,6 @@ from pace.models import Field, Model
 from pace.params import Params
 from pace_study.baselines import only_gcn
 from pace_study.baselines.fedpub import Headed, Masked, MaskedMixing
-
-ROUNDING = 2.0**-26  # below half a unit in the last place of float32
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ def basis(place: Tensor, sigma: float) -> Tensor:
     """φ_0(s), ..., φ_K(s), a row for each node."""
     rate = 2 / sigma**2
     scales = [1.0]  # (2/σ²)^k / k!
-    while scales[-1] > ROUNDING:
+    while scales[-1] > 2.0**-26:  # half a unit in the last place of float32
         scales.append(scales[-1] * rate / len(scales))
     roots = place.new_tensor([math.sqrt(scale) for scale in scales])
     powers = place[:, None] ** torch.arange(len(scales), device=place.device)

@@ -13,14 +13,12 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.methods import at_least
 from pace.models import Operator, csr_tensor
+from pace.models.operator import csr_array
+from pace.models.propagation import neighbour_sum
 from pace.params import Params
 from pace.protocol import Federation, Message, Method, Uploads, bounded
 from pace.task import targets
 from pace_study.baselines.mixing import cosines, gathered, mixtures
-
-STEPS, KEEP = 5, 0.5  # of label propagation
-LEAST = 1e-12  # the confidence of a client without an edge
-CONFIDENCE = 1e15  # at most: it grows with edges times classes
 
 
 @dataclass(frozen=True)
@@ -55,22 +53,19 @@ class FedGTA(Method):
         labelled = graph.train[:, None]
         near = torch.where(labelled, truth, spread.softmax(1))
         far = torch.where(labelled, truth, (spread / self.temperature).softmax(1))
-        return {
-            **local,
-            "moments": moments(near, self.orders),
-            "confidence": confidence(far, graph),
-        }
+        told = {"moments": moments(near, self.orders), "confidence": confidence(far, graph)}
+        return {**local, **told}
 
     def check(self, upload: Message, federation: Federation) -> None:
         weight = upload["confidence"]
         bounded({name: value for name, value in upload.items() if value is not weight})
-        bounded({"confidence": weight}, CONFIDENCE)
+        bounded({"confidence": weight}, 1e15)  # it grows with edges times classes
         at_least(upload, "confidence", 0)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         peers = cosines(gathered(uploads, "moments")) > self.threshold
         peers.fill_diagonal_(True)
-        weights = gathered(uploads, "confidence").clamp_min(LEAST).t()  # (1, K)
+        weights = gathered(uploads, "confidence").clamp_min(1e-12).t()  # (1, K); 0 without an edge
         return mixtures(uploads, peers * weights, federation.start)
 
 
@@ -79,11 +74,10 @@ def spread_labels(soft: Tensor, graph: Graph) -> Tensor:
 
     Z_0 is zero on other rows; Z ← clamp(A Z / 2 + Z_0 / 2, 0, 1), A normalised without self-loops.
     """
-    begin = soft * graph.train[:, None]
-    spread = begin
+    spread = begin = soft * graph.train[:, None]
     around = graph.derived("A without loops", without_loops)
-    for _ in range(STEPS):
-        spread = (KEEP * (around @ spread) + (1 - KEEP) * begin).clamp(0, 1)
+    for _ in range(5):
+        spread = (0.5 * (around @ spread) + 0.5 * begin).clamp(0, 1)
     return spread
 
 
@@ -108,10 +102,6 @@ def confidence(soft: Tensor, graph: Graph) -> Tensor:
 
 def without_loops(graph: Graph) -> Operator:
     """A normalised by the degrees on both sides; a node without neighbours receives nothing."""
-    source, target = graph.edges.cpu().numpy()
-    degree = np.bincount(source, minlength=graph.nodes).astype(np.float32)
-    scale = 1 / np.sqrt(degree.clip(min=1))
-    values = scale[source] * scale[target]
-    shape = (graph.nodes, graph.nodes)
-    matrix = csr_tensor(sparse.csr_array((values, (target, source)), shape=shape))
-    return Operator(matrix).to(graph.x.device)
+    around = csr_array(neighbour_sum(graph, 0.0).matrix)
+    scale = sparse.diags_array(1 / np.sqrt(around.sum(1).clip(min=1)))
+    return Operator(csr_tensor((scale @ around @ scale).sorted_indices())).to(graph.x.device)

@@ -103,18 +103,14 @@ def extremes(unit: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     chosen pairs are computed again with one: n² numbers never stand in memory. A node alone in its
     class is its own peer; where other classes have too few nodes, its own class fills up.
     """
-    order = labels.argsort(stable=True)  # a class is then a run of columns
-    ordered = unit[order]
     least = torch.empty_like(labels)
     most = labels.new_empty(len(labels), min(NEGATIVES, len(labels)))
-    begin = 0
-    for size in filter(None, labels.bincount().tolist()):
-        own = slice(begin, begin + size)
-        begin += size
-        for rows in torch.split(torch.arange(own.start, own.stop, device=labels.device), BLOCK):
-            similarity = ordered[rows] @ ordered.t()
+    for label in labels.unique():
+        own = (labels == label).nonzero().flatten()
+        for rows in own.split(BLOCK):
+            similarity = unit[rows] @ unit.t()
             similarity[torch.arange(len(rows)), rows] = 2.0  # above any peer's
-            least[order[rows]] = order[own][similarity[:, own].argmin(1)]
+            least[rows] = own[similarity[:, own].argmin(1)]
             similarity[:, own] = -torch.inf
-            most[order[rows]] = order[similarity.topk(most.shape[1], dim=1).indices]
+            most[rows] = similarity.topk(most.shape[1], dim=1).indices
     return least, most

@@ -21,12 +21,10 @@ from pace_study.baselines import only_gcn
 from pace_study.baselines.mixing import gathered
 
 CLASSES = 4096  # at most
-LENGTH = 5  # the longest walk
 BLOCK = 2048  # edges at a time
 NODES, NOISE, NEAREST = 100, 32, 5  # of the pseudo-graph: nodes, noise a node, neighbours
 HIDDEN = (64, 128, 256)  # of the generator
 ADAM = Recipe(rate=1e-3)  # of both the generator and the average
-STEPS = 5  # of the average, for one of the generator
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ class FedTAD(FedAvg):
     """
 
     needs: ClassVar[str] = "its server distils from every client's model"
-
     tensors: ClassVar[Mapping[str, str]] = {
         **FedAvg.tensors,
         "reliability": "how reliable each class is (from training labels)",
@@ -107,7 +104,7 @@ def walked_ids(graph: Graph, random: torch.Generator) -> Tensor:
     stay = (1 / loops).exp()
     stay = stay / (stay + nodes - 1)
     visited = []
-    for steps in range(1, LENGTH + 1):
+    for steps in range(1, 6):
         places = torch.arange(nodes)
         for _ in range(steps):
             leave = torch.rand(nodes, generator=random) >= stay[places]
@@ -146,7 +143,7 @@ def distil(
             around = nearest(features)
             field = pseudo_field(around @ features, around, gcn)
             taught = torch.stack([gcn.forward(upload, field).logits for upload in uploads])
-        for _ in range(STEPS):
+        for _ in range(5):
             seen = gcn.forward(student, field, dropout(gcn.dropout, random))
             optimiser.slope.zero_()
             gap(seen.logits, taught, shares).backward()

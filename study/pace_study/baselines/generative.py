@@ -3,8 +3,6 @@
 Each from its paper and, where there is some, its authors' code; what differs is listed in its docstring.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 Each from its paper, as far as that says; what differs from it is listed in its docstring.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -27,8 +25,6 @@ from pace.training import Recipe, train
 
 HOP = 2  # the rows that rivals read: features that travelled two hops
 PROJECTED = 512  # columns of GH-OFL's rows, where there are more features
-SMALLEST_RIDGE = 1e-6  # on GH-OFL's covariance, as in the authors' code
-STAGE = 10  # epochs of O-pFGL between two looks at the validation nodes
 
 
 @dataclass(frozen=True)
@@ -159,7 +155,7 @@ class GaussianHead(ClassSums):
         pooled = within / (nodes - classes).clamp_min(1)
         one = torch.eye(columns, dtype=torch.float64)
         shrunk = (1 - self.shrinkage) * pooled + self.shrinkage * pooled.trace() / columns * one
-        weight = torch.linalg.solve(shrunk + SMALLEST_RIDGE * one, means.T)
+        weight = torch.linalg.solve(shrunk + 1e-6 * one, means.T)  # 1e-6 is the authors'
         prior = (counts / nodes).clamp_min(1e-12).log()
         bias = prior - (means * weight.T).sum(1) / 2
         return {"weight": weight.float(), "bias": bias.float()}
@@ -231,7 +227,7 @@ class OpFGL(Rival):
             optimiser.zero_grad()
             (error + (coefficient * apart).mean()).backward()
             optimiser.step()
-            if epoch % STAGE == 0:
+            if epoch % 10 == 0:
                 hits = int((called(logs[graph.val]) == labels).sum())
                 if hits >= most:
                     most = hits
