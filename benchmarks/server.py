@@ -38,17 +38,17 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     Ratios are medians over the turns, with the lowest and the highest.
     """
     pace, ridge = (Federation(GCN(SHAPES["cora"]), method) for method in (Pace(), PaceRidge()))
-    uploads = {
+    messages = {
         agreed: [upload(agreed, seed) for seed in range(DISTINCT)] for agreed in (pace, ridge)
     }
-    carriers = [unpack(batch, pace.start) for batch in batches(uploads[pace])]
+    carriers = [unpack(batch, pace.start) for batch in batches(messages[pace])]
     shared = mean(summed((carrier, {}) for carrier in carriers))
     update = torch.randn(pace.start["0.weight"].shape)
     frames = {
         agreed: [
-            wire.encode(message, agreed.digest, numbers=agreed.numbers) for message in messages
+            wire.encode(message, agreed.digest, numbers=agreed.numbers) for message in distinct
         ]
-        for agreed, messages in uploads.items()
+        for agreed, distinct in messages.items()
     }
 
     def svd() -> float:

@@ -15,7 +15,6 @@ from operator import itemgetter
 import torch
 from torch import Tensor
 
-from pace.gates import Gate, Mixture
 from pace.graph import MASKS, Graph
 from pace.methods import Local, make
 from pace.methods.beyond.ridge import HOPS
@@ -37,6 +36,7 @@ from pace.protocol import External, Federation, Message, Messages, layouts
 from pace.reports import Trial
 from pace.task import called, targets
 from pace.training import Optimiser, Recipe, learner, train, train_through
+from pace_study.baselines.rivals import Rival
 
 PARTS = ("x", "y", *MASKS, "weights")  # of a graph, a row for each node or edge
 
@@ -76,9 +76,7 @@ class Played(Local):
     def __post_init__(self, graphs: Sequence[Graph], device: str) -> None:
         vars(self).update(_graphs=graphs, _device=device, _outcomes={})
 
-    @property
-    def gate(self) -> Gate:
-        return Mixture()
+    gate = Rival.gate
 
     def network(self, model: Model) -> Network:
         return Refitted(model) if self.rounds.every_label else model

@@ -1,7 +1,15 @@
 """The paper's baselines but FedAvg and FedProx, one file each, its ablations of PACE, and pace-duo."""
 
 from pace.errors import SettingError
-from pace.models import GCN
+from pace.models import GCN, Model
+from pace.protocol import Method
+
+
+class OnGCN(Method):
+    """A method whose clients train a GCN and nothing else."""
+
+    def network(self, model: Model) -> GCN:
+        return only_gcn(model, type(self).__name__)
 
 
 def only_gcn(model: object, who: str) -> GCN:

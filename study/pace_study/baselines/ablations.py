@@ -1,6 +1,5 @@
 """The paper's ablations of PACE: each replaces one part of it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +11,7 @@ from pace.merging import compress, pack, raw, uniform, unpack
 from pace.merging.carrier import dense
 from pace.methods import Pace
 from pace.params import Params, add
-from pace.protocol import External, Federation, Message, Summable, Uploads
+from pace.protocol import External, Federation, Message, Summable
 
 TRANSPORT = partial(Pace, gate=Fixed(1.0))  # the correction alone, always taken
 HALF = partial(Pace, gate=Fixed(0.5))
@@ -33,11 +32,8 @@ class Direct(Pace):
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return pack(compress(super().answer(total, federation), self.rank))
 
-    def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
-        return answer
-
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
-        return Summable.merge(self, uploads, federation)
+    personal = Summable.personal
+    merge = Summable.merge
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation

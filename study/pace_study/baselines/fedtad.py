@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import ClassVar
 
 import torch
@@ -12,12 +12,12 @@ from torch.nn.functional import cosine_similarity, normalize
 from pace.errors import SettingError
 from pace.graph import Graph
 from pace.methods import FedAvg
-from pace.models import GCN, Field, Model, Operator
+from pace.models import GCN, Field, Operator
 from pace.params import Params
 from pace.protocol import Federation, Message, Uploads
 from pace.task import losses
 from pace.training import Optimiser, Recipe
-from pace_study.baselines import only_gcn
+from pace_study.baselines import OnGCN, only_gcn
 from pace_study.baselines.mixing import gathered
 
 CLASSES = 4096  # at most
@@ -28,7 +28,7 @@ ADAM = Recipe(rate=1e-3)  # of both the generator and the average
 
 
 @dataclass(frozen=True)
-class FedTAD(FedAvg):
+class FedTAD(OnGCN, FedAvg):
     """FedAvg, then distilled at the server from the clients that know a class (Zhu et al., 2024).
 
     FedAvg, then 5 × (1 generator step, 5 steps of the average towards the clients' logits).
@@ -47,9 +47,6 @@ class FedTAD(FedAvg):
 
     rounds: int = 5
 
-    def network(self, model: Model) -> GCN:
-        return only_gcn(model, "FedTAD")
-
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         if federation.model.classes > CLASSES:
             raise SettingError(
@@ -63,12 +60,12 @@ class FedTAD(FedAvg):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         average = self.answer(self.total(uploads, federation), federation)
         if not self.rounds or len(uploads) == 1:  # one client's average is its own model
-            return (average for _ in range(len(uploads)))
+            return repeat(average, len(uploads))
         weights = within_clients(gathered(uploads, "reliability")).float()
         distilled = distil(average, uploads, weights, rounds=self.rounds, federation=federation)
-        if not all(value.isfinite().all() for value in distilled.values()):
-            distilled = average  # huge admitted numbers overflow the generator's gradient
-        return (distilled for _ in range(len(uploads)))
+        # Huge admitted numbers overflow the generator's gradient.
+        finite = all(value.isfinite().all() for value in distilled.values())
+        return repeat(distilled if finite else average, len(uploads))
 
 
 def within_clients(raw: Tensor) -> Tensor:

@@ -14,17 +14,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from pace import task
-from pace.gates import Gate, Mixture
 from pace.graph import Graph
 from pace.methods import FedAvg
-from pace.models import GCN, Model
 from pace.models.unit_rows import degrees_of
 from pace.params import Params
 from pace.protocol import Federation, Message, Uploads
-from pace.training import Optimiser, Recipe, train
-from pace_study.baselines import fedtad, only_gcn
+from pace.training import Optimiser, Recipe
+from pace_study.baselines import OnGCN, fedtad
 from pace_study.baselines.fedtad import NODES, NOISE
-from pace_study.baselines.rivals import Rival
+from pace_study.baselines.rivals import Rival, trained_on
 from pace_study.rounds import disjoint_union
 
 
@@ -98,10 +96,7 @@ class Spire(Rival):
             rows = rows + JITTER * torch.randn(rows.shape, generator=random)
             called = (functional.normalize(rows) @ functional.normalize(centre).T).argmax(1)
             graphs.append(joined_to_nearest(rows, called, NEIGHBOURS))
-        model, recipe = federation.model, Recipe(self.epochs)
-        start = model.start(federation.seed)
-        trained = train(disjoint_union(graphs), model, start, recipe=recipe, seed=federation.seed)
-        return repeat(trained, len(every))
+        return repeat(trained_on(disjoint_union(graphs), self.epochs, federation), len(every))
 
     def fitted(self, centre: Tensor, random: torch.Generator) -> dict[str, Tensor]:
         """A generator whose class means are the rows of `centre`."""
@@ -156,7 +151,7 @@ PASSES, PASS_STEPS = 3, 5  # over each client's generator, and the model's steps
 
 
 @dataclass(frozen=True)
-class Ghost(Rival):
+class Ghost(OnGCN, Rival):
     """GHOST: each client sends a generator of its graph, the model learns from one after another.
 
     A client's generator imitates its training nodes' features, by class. The server draws pseudo-graphs
@@ -176,9 +171,6 @@ class Ghost(Rival):
 
     steps: int = 100
     retention: float = 1e-11  # the scale of the authors' settings
-
-    def network(self, model: Model) -> GCN:
-        return only_gcn(model, "GHOST")
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         random = federation.random("ghost generator")
@@ -236,7 +228,7 @@ def topology(params: Params, messages: Tensor, around: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Dense(FedAvg):
+class Dense(OnGCN, FedAvg):
     """DENSE: a student of all clients' models on generated nodes (Zhang et al., NeurIPS 2022).
 
     In turn, a generator looks for nodes that the mean of the clients' logits D puts into the class
@@ -252,12 +244,7 @@ class Dense(FedAvg):
     searching: int = 5
     learning: int = 10
 
-    @property
-    def gate(self) -> Gate:
-        return Mixture()
-
-    def network(self, model: Model) -> GCN:
-        return only_gcn(model, "DENSE")
+    gate = Rival.gate
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         gcn, every = self.network(federation.model), list(uploads)

@@ -63,6 +63,12 @@ class Rival(Method):
         return Reading(External(dict(returned), predict=self.predictor(federation)))
 
 
+def trained_on(graph: Graph, epochs: int, federation: Federation) -> dict[str, Tensor]:
+    """The federation's model, trained on a graph that the server made."""
+    model, seed = federation.model, federation.seed
+    return train(graph, model, model.start(seed), recipe=Recipe(epochs), seed=seed)
+
+
 class ClassSums(Rival, Summable):
     """A linear model from sums of training nodes' rows by class."""
 
@@ -204,11 +210,7 @@ class OpFGL(Rival):
         surrogate = Graph.build(
             sums[held] / counts[held, None], no_edges, held, train=torch.ones_like(held).bool()
         )
-        start = federation.model.start(federation.seed)
-        trained = train(
-            surrogate, federation.model, start, recipe=Recipe(self.epochs), seed=federation.seed
-        )
-        return repeat(trained, len(every))
+        return repeat(trained_on(surrogate, self.epochs, federation), len(every))
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
