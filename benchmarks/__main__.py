@@ -17,7 +17,6 @@ from benchmarks import measure, server
 from benchmarks.clock import Point, child, command, compared
 from pace.datasets import data_root, divide, load
 
-CLIENTS = (10, 30, 100, 1_000, 10_000)  # of the server as it grows
 SCRIPT = Path(__file__).with_name("plain_script.py")
 PLAIN_SCRIPT = ("cora", "citeseer", "pubmed", "cs", "computers")  # what it can load
 METHODS = "local,fedavg,pace"  # whose table it makes
@@ -44,7 +43,7 @@ def main(
         "command": chain.from_iterable(scripted),
         "training": trained(measure.training),
         "models": trained(measure.every_model),
-        "server": server.growth(CLIENTS, turns),
+        "server": server.growth((10, 30, 100, 1_000, 10_000), turns),
         "sealing": server.sealed(turns),
     }
     chosen = only.split(",") if only else parts

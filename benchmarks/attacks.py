@@ -106,8 +106,6 @@ def attack_table(scores: pd.DataFrame) -> Table:
 
 PLACES = (("synthetic", 3), ("synthetic", 10), ("cora", 10))
 METHODS = "pace,pace-limited,pace-duo,pace-ridge,pace-ridge-sums,pace-full,pace-full-sums"
-UPDATE_STRENGTHS = 3.0, 10.0, 30.0  # a liar takes the one that serves best
-ROW_STRENGTHS = 1.0, 3.0, 10.0  # how strongly a row says its class: 1 is what a node can say
 BACKDOORS = {
     "three rare words": Trigger(),
     "and a dead unit": Trigger(dead=True),
@@ -124,7 +122,8 @@ def planted(graphs: Sequence[pace.Graph], name: str, seeds: Sequence[int]) -> pd
     """
     first = pace.agree(graphs, name)
     models = trained(graphs, first, seeds)
-    strengths = ROW_STRENGTHS if first.closed_form else UPDATE_STRENGTHS
+    # A liar takes the strength that serves best; a row says its class at 1 as strongly as a node can.
+    strengths = (1.0, 3.0, 10.0) if first.closed_form else (3.0, 10.0, 30.0)
     rows = []
     for (kind, trigger), strength in product(BACKDOORS.items(), (0.0, *strengths)):
         if (trigger.dead or trigger.amplified) and (first.closed_form or not strength):

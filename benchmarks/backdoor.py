@@ -26,7 +26,6 @@ from pace.training import train_cohort
 
 LIAR = 0
 MASS = 0.5  # of the liar's moments, on the trigger
-DEAD = 30.0  # an entry of a dead unit; an honest one's is below 1
 AMPLIFIED = 10.0  # times the trigger's strength, in the last layer
 HEAVY = 5.0  # length of a row of the trigger: as of 25 nodes
 
@@ -144,7 +143,7 @@ def poisoned_update(
     length = 1.0 if trigger.amplified else trigger.strength
     changed[first][:, heavy[first]] = length * direction[:, None]
     if trigger.dead:
-        changed[first][unit] = -DEAD  # features are 0 or more: it never fires
+        changed[first][unit] = -30.0  # it never fires on features of 0 or more; honest is below 1
     moments = {f"{name}/m": concentrated_on(message[f"{name}/m"], heavy[name]) for name in heavy}
     return pack(compress(changed)) | moments
 

@@ -16,7 +16,6 @@ from pace.reports import Table
 METHOD, DATASET = "pace-ridge", "cora"
 SITES = tuple(f"client-{number}" for number in range(6))
 LATE, LEAVER = SITES[5], SITES[1]
-HEADS = ("What happens", "Fits", "Files carried", "Bytes carried")
 
 
 def fit(job: Path, site: str, options: str = "") -> Path:
@@ -76,7 +75,8 @@ def main() -> None:
         leaves = [withdrawal, returns / f"{LEAVER}.certificate", *adopt(job, returns, rest)]
         carried("edition 3, one of six leaves", leaves)
         carried("a new job for the same five", new_job(Path("five"), rest))
-    print(Table.of("An edition against a new job", HEADS, rows, words=0).markdown())
+    heads = ("What happens", "Fits", "Files carried", "Bytes carried")
+    print(Table.of("An edition against a new job", heads, rows, words=0).markdown())
 
 
 if __name__ == "__main__":

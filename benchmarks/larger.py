@@ -25,8 +25,6 @@ from benchmarks.rows import CLASSES
 from pace.graph import MASKS
 
 FEATURES, BLOCK = 100, 2**17
-DEGREE = 10  # edges a node
-SMALL = 20_000
 
 
 def node_blocks(nodes: int) -> Iterator[pd.DataFrame]:
@@ -41,7 +39,7 @@ def node_blocks(nodes: int) -> Iterator[pd.DataFrame]:
 
 
 def edge_blocks(nodes: int) -> Iterator[pd.DataFrame]:
-    random, edges = np.random.default_rng(1), DEGREE * nodes
+    random, edges = np.random.default_rng(1), 10 * nodes
     for first in range(0, edges, BLOCK):
         count = min(BLOCK, edges - first)
         source, target = random.integers(nodes, size=(2, count), dtype=np.int32)
@@ -76,7 +74,7 @@ def main(
 
     classes = ",".join(f"c{label}" for label in range(CLASSES))
     columns = f"--classes {classes} --label kind --split fold"
-    for site, count, how in (("small", SMALL, ""), ("large", nodes, f"--memory {memory}")):
+    for site, count, how in (("small", 20_000, ""), ("large", nodes, f"--memory {memory}")):
         (folder / site).mkdir(parents=True)
         tables = {"nodes.parquet": node_blocks(count), "edges.parquet": edge_blocks(count)}
         for name, blocks in tables.items():

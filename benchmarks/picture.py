@@ -13,13 +13,11 @@ import pandas as pd
 import typer
 from matplotlib.figure import Figure
 
-STEPS = ["import", "fit", "adopt", "predict"]
-
 
 def main(larger: Path, rows: Path, out: Path) -> None:
     """Draw OUT of two files of JSON objects, one a line."""
     steps, fits = (pd.read_json(path, lines=True) for path in (larger, rows))
-    steps = steps[steps["step"].isin(STEPS) & (steps["site"] == "large")]
+    steps = steps.query("site == 'large' and step in ['import', 'fit', 'adopt', 'predict']")
     figure = Figure(figsize=(11, 7.5), layout="tight")
     kinds = product(("cpu_seconds", "peak_mb"), ((steps, "nodes", "step"), (fits, "rows", "who")))
     for axis, (value, (frame, size, line)) in zip(figure.subplots(2, 2).flat, kinds, strict=True):

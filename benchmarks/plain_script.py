@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.datasets import Amazon, Coauthor, Planetoid
 from torch_geometric.nn import GCN
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import subgraph, to_scipy_sparse_matrix, to_undirected
+from torch_geometric.utils import to_scipy_sparse_matrix, to_undirected
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
 CLIENTS, HIDDEN, EPOCHS, RANK = 10, 64, 100, 6
@@ -32,8 +32,8 @@ DATA = {
 
 def clients(data, device):
     """Louvain communities dealt to the smallest client; 20, 40 and 40 % of each class."""
-    edges = to_undirected(data.edge_index)
-    matrix = to_scipy_sparse_matrix(edges, num_nodes=data.num_nodes).tocsr()
+    data.edge_index = to_undirected(data.edge_index)
+    matrix = to_scipy_sparse_matrix(data.edge_index, num_nodes=data.num_nodes).tocsr()
     labels = Louvain(modularity="newman").fit_predict(matrix)
     groups = sorted((np.flatnonzero(labels == label) for label in np.unique(labels)), key=len)
     divided = [[] for _ in range(CLIENTS)]
@@ -42,27 +42,26 @@ def clients(data, device):
     random = np.random.RandomState(2024)
     sites = []
     for nodes in divided:
-        nodes = torch.tensor(sorted(nodes))
-        inner, _ = subgraph(nodes, edges, relabel_nodes=True, num_nodes=data.num_nodes)
-        y = data.y[nodes]
-        masks = torch.zeros(3, len(nodes), dtype=torch.bool)
-        for label in y.unique():
-            order = random.permutation(torch.nonzero(y == label).flatten().numpy())
-            first, second = int(0.2 * len(order)), int(0.6 * len(order))
-            for mask, part in zip(masks, np.split(order, [first, second]), strict=True):
+        site = data.subgraph(torch.tensor(sorted(nodes)))
+        masks = torch.zeros(3, site.num_nodes, dtype=torch.bool)
+        for label in site.y.unique():
+            order = random.permutation(torch.nonzero(site.y == label).flatten().numpy())
+            parts = np.split(order, [int(0.2 * len(order)), int(0.6 * len(order))])
+            for mask, part in zip(masks, parts, strict=True):
                 mask[part] = True
-        sites.append([part.to(device) for part in (data.x[nodes], inner, y, *masks)])
+        site.train_mask, site.val_mask, site.test_mask = masks
+        sites.append(site.to(device))
     return sites
 
 
-def train(client, start, seed):
-    x, edges, y, mask, _, _ = client
+def train(site, start, seed):
     torch.manual_seed(seed)
     net = deepcopy(start).train()
     optimiser = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=5e-4)
     for _ in range(EPOCHS):
         optimiser.zero_grad()
-        cross_entropy(net(x, edges)[mask], y[mask]).backward()
+        logits = net(site.x, site.edge_index)
+        cross_entropy(logits[site.train_mask], site.y[site.train_mask]).backward()
         optimiser.step()
     return net.eval()
 
@@ -75,12 +74,12 @@ def cut(value):
     return left[:, :RANK] * values[:RANK] @ right[:RANK]
 
 
-def moments(net, client):
+def moments(net, site):
     """Mean squares of what each weight multiplies: P X and P H."""
-    x, edges, _, mask, _, _ = client
-    spread = torch.sparse_coo_tensor(*gcn_norm(edges, num_nodes=len(x)), (len(x), len(x)))
+    x, edges, nodes = site.x, site.edge_index, site.num_nodes
+    spread = torch.sparse_coo_tensor(*gcn_norm(edges, num_nodes=nodes), (nodes, nodes))
     hidden = net.convs[0](x, edges).relu()
-    squares = [(spread @ rows)[mask].square().mean(0) for rows in (x, hidden)]
+    squares = [(spread @ rows)[site.train_mask].square().mean(0) for rows in (x, hidden)]
     scaled = [moment / moment.mean() + 1e-12 for moment in squares]
     return {f"convs.{layer}.lin.weight": moment for layer, moment in enumerate(scaled)}
 
@@ -95,13 +94,12 @@ def mean(states, weights):
     return averages
 
 
-def alpha(local, external, client):
+def alpha(local, external, site):
     """The weight with the least negative log-likelihood on the validation nodes."""
-    y, mask = client[2], client[4]
-    if not mask.any():
+    if not site.val_mask.any():
         return 0.0
-    pair = [logits[mask].cpu().double().numpy() for logits in (local, external)]
-    truth = y[mask].cpu().numpy()
+    pair = [logits[site.val_mask].cpu().double().numpy() for logits in (local, external)]
+    truth = site.y[site.val_mask].cpu().numpy()
 
     def risk(weight):
         mixed = log_softmax((1 - weight) * pair[0] + weight * pair[1], axis=1)
@@ -114,30 +112,30 @@ def alpha(local, external, client):
 def scored(logits, sites):
     """Accuracy, weighted F1 and macro F1 over the test nodes of all clients."""
     pairs = zip(logits, sites, strict=True)
-    truth = torch.cat([client[2][client[5]] for client in sites]).cpu()
-    called = torch.cat([rows.argmax(1)[client[5]] for rows, client in pairs]).cpu()
+    truth = torch.cat([site.y[site.test_mask] for site in sites]).cpu()
+    called = torch.cat([rows.argmax(1)[site.test_mask] for rows, site in pairs]).cpu()
     f1 = [f1_score(truth, called, average=kind) for kind in ("weighted", "macro")]
     return accuracy_score(truth, called), *f1
 
 
 def answers(sites, start, seed):
     """Logits by method: for each site those of Local, of what came, and of what is adopted."""
-    nets = [train(client, start, seed) for client in sites]
+    nets = [train(site, start, seed) for site in sites]
     logits = {"local": [], "fedavg": [], "pace": []}
     with torch.no_grad():
         local = [net.state_dict() for net in nets]
         first = start.state_dict()
         carriers = [{key: cut(state[key] - first[key]) for key in state} for state in local]
         shared = mean(carriers, list(map(moments, nets, sites)))
-        averaged = mean(local, [float(len(client[0])) for client in sites])
-        for net, client, state, own in zip(nets, sites, local, carriers, strict=True):
+        averaged = mean(local, [float(site.num_nodes) for site in sites])
+        for net, site, state, own in zip(nets, sites, local, carriers, strict=True):
             corrected = {key: state[key] + cut(shared[key] - own[key]) for key in shared}
-            before = net(client[0], client[1])
+            before = net(site.x, site.edge_index)
             logits["local"].append((before, before, before))
             for method, model in (("fedavg", averaged), ("pace", corrected)):
                 net.load_state_dict(model)
-                after = net(client[0], client[1])
-                weight = alpha(before, after, client)
+                after = net(site.x, site.edge_index)
+                weight = alpha(before, after, site)
                 logits[method].append((before, after, (1 - weight) * before + weight * after))
     return logits
 

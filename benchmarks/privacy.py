@@ -32,9 +32,7 @@ from pace.runtimes.files import attacks
 from pace.task import roc_auc
 from pace_study.tables import frame_table, write_tables
 
-CLIENTS = 10
 PLACES = ("synthetic", "cora")
-RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
 SUMS = "the sums"  # are all that the server has, the same for every site
 VIEWS: Mapping[str, pace.Method] = {
     "PACE: an upload": pace.Pace(),
@@ -70,7 +68,8 @@ def attacked(
     if (words := view.words) is not None:
         rows = [(graph.x[graph.train] != 0).double() for graph in graphs]
         scores["word_counts"] = float(spearmanr(words, rows[site].sum(0)).statistic)
-        worth = torch.log(words.double() / words.double().mean() + RARE)  # under the moments
+        # What a word is worth under the moments; one that they know nothing of costs log 1000.
+        worth = torch.log(words.double() / words.double().mean() + 1e-3)
         scores["whose_node"] = _whose([x @ worth / x.sum(1).clamp_min(1) for x in rows], site)
     for moment in islice(view.moments.values(), 1):  # of the first layer: of words
         rows = [graph.x[graph.train] for other, graph in enumerate(graphs) if other != site]
@@ -96,7 +95,7 @@ def _whose(scores: Sequence[Tensor], site: int) -> float | None:
 
 
 def measured(
-    dataset: pace.Dataset, seeds: Sequence[int], clients: int = CLIENTS, **settings: Any
+    dataset: pace.Dataset, seeds: Sequence[int], clients: int = 10, **settings: Any
 ) -> pd.DataFrame:
     """Each attack, a row, on each view, means over sites and seeds.
 

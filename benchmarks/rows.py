@@ -77,10 +77,8 @@ def command(rows: int, home: Path) -> dict[str, float]:
         (folder / f"{number}.parquet").symlink_to(first)
     job = Job("rows", GCN((FEATURES, 64, CLASSES)), method="pace-ridge")
     write_job(home / "job.pace", job)
-    files = ("--keep", home / "mine.local", "--upload", home / "mine.up", "--yes")
-    return clock.child("-m", "pace", "client", "fit", home / "job.pace", "--rows", folder, *files)[
-        0
-    ]
+    fit = ("-m", "pace", "client", "fit", home / "job.pace", "--rows", folder, "--yes")
+    return clock.child(*fit, "--keep", home / "mine.local", "--upload", home / "mine.up")[0]
 
 
 def main(who: str, rows: int) -> Iterator[clock.Point]:

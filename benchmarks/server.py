@@ -5,6 +5,7 @@ All as CPU time, which other work on the machine does not add to.
 
 import importlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 
 from benchmarks.clock import Point, peak, spent
 from pace.jobs import ephemeral_seals
-from pace.merging import batches, corrections, mean, summed, unpack
+from pace.merging import corrections, mean, summed, unpack
 from pace.methods import Pace, PaceRidge
 from pace.models import GCN
 from pace.protocol import Federation, Message, counted, in_ring, layouts, steps, wire
@@ -38,18 +39,13 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     Ratios are medians over the turns, with the lowest and the highest.
     """
     pace, ridge = (Federation(GCN(SHAPES["cora"]), method) for method in (Pace(), PaceRidge()))
-    messages = {
-        agreed: [upload(agreed, seed) for seed in range(DISTINCT)] for agreed in (pace, ridge)
+    frames = {
+        agreed: list(map(partial(frame, agreed), range(DISTINCT))) for agreed in (pace, ridge)
     }
-    carriers = [unpack(batch, pace.start) for batch in batches(messages[pace])]
+    uploads = steps.received(frames[pace], pace)
+    carriers = [unpack(batch, pace.start) for batch in uploads.batches()]
     shared = mean(summed((carrier, {}) for carrier in carriers))
     update = torch.randn(pace.start["0.weight"].shape)
-    frames = {
-        agreed: [
-            wire.encode(message, agreed.digest, numbers=agreed.numbers) for message in distinct
-        ]
-        for agreed, distinct in messages.items()
-    }
 
     def svd() -> float:
         return spent(lambda: torch.linalg.svd(update, full_matrices=False), turns=DISTINCT)
@@ -77,6 +73,12 @@ def merged(frames: Sequence[bytes], count: int, federation: Federation) -> None:
     uploads = list(islice(cycle(frames), count))
     for _ in steps.returns(steps.received(uploads, federation), federation):
         pass
+
+
+def frame(federation: Federation, seed: int) -> bytes:
+    """An upload of random numbers."""
+    message = upload(federation, seed)
+    return wire.encode(message, federation.digest, numbers=federation.numbers)
 
 
 def upload(federation: Federation, seed: int) -> Message:

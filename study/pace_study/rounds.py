@@ -18,19 +18,7 @@ from torch import Tensor
 from pace.graph import MASKS, Graph
 from pace.methods import Local, make
 from pace.methods.beyond.ridge import HOPS
-from pace.models import (
-    ALL,
-    FITS,
-    MLP,
-    Model,
-    Network,
-    Refitted,
-    fit_of,
-    fitted_nodes,
-    fitted_on,
-    trained_fits,
-    unit_rows,
-)
+from pace.models import ALL, FITS, MLP, Model, Network, Refitted, refitted, unit_rows
 from pace.params import Params, size
 from pace.protocol import External, Federation, Message, Messages, layouts
 from pace.reports import Trial
@@ -103,8 +91,8 @@ class Played(Local):
             return self._models(graph, FITS[0], federation)
         externals = list(self._models(graph, ALL, federation))
         for fit, held_out in (FITS[:2], FITS[1::-1]):
-            if fit in trained_fits(graph):
-                own = External(fit_of(local, fit), predict=Reader(federation.model))
+            if fit in refitted.trained_fits(graph):
+                own = External(refitted.fit_of(local, fit), predict=Reader(federation.model))
                 weighing = [own, *self._models(graph, fit, federation)]
                 externals += [replace(external, held_out=held_out) for external in weighing]
         return externals
@@ -158,10 +146,10 @@ class FedAdam:
         """Each fit's parameters at the checkpoint that held-out nodes like best."""
         whole, recipe = disjoint_union(graphs), Recipe(rate=self.rate)
         looks = [self.rounds * quarter // 4 for quarter in range(1, 5)]
-        trained = [
-            train_through(fitted_on(whole, fit), network, network.start(seed), recipe, seed, looks)
-            for fit in fits
-        ]
+        trained = []
+        for fit in fits:
+            start, own = network.start(seed), refitted.fitted_on(whole, fit)
+            trained.append(train_through(own, network, start, recipe, seed, stops=looks))
 
         def hits(checkpoint: Sequence[Params]) -> int:
             held_out = zip(checkpoint, FITS[1::-1], strict=False)
@@ -272,10 +260,10 @@ def merged(
     trained: Sequence[Params], graphs: Sequence[Graph], federation: Federation
 ) -> list[Params]:
     """One merge, as the method does it; what each client then holds."""
-    method, uploads = federation.method, Messages()
+    method, uploads, device = federation.method, Messages(), graphs[0].x.device
     for local, graph in zip(trained, graphs, strict=True):
         message = method.share(local, graph, federation)
-        uploads.append({name: v.to(graph.x.device, torch.float32) for name, v in message.items()})
+        uploads.append({name: v.to(device, torch.float32) for name, v in message.items()})
     returns = zip(trained, method.merge(uploads, federation), graphs, strict=True)
     return [method.adopt(*receiver, federation)[0].params for receiver in returns]
 
@@ -287,7 +275,7 @@ def on_cpu(params: Params) -> dict[str, Tensor]:
 def right(params: Params, graph: Graph, fit: str, network: Network) -> int:
     """How many nodes of a fit a model calls what they are."""
     correct = called(network(params, graph).logits) == graph.y
-    return int(correct[fitted_nodes(graph, fit)].sum())
+    return int(correct[refitted.fitted_nodes(graph, fit)].sum())
 
 
 def disjoint_union(graphs: Sequence[Graph]) -> Graph:

@@ -92,10 +92,7 @@ class ClassSums(Rival, Summable):
         return Linear(self.projection(federation))
 
 
-SUMS = {
-    "sums": "sum of your training nodes' rows, by class",
-    "counts": "training nodes by class",
-}
+SUMS = {"sums": "sum of your training nodes' rows, by class", "counts": "training nodes by class"}
 
 
 @dataclass(frozen=True)
