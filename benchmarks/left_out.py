@@ -50,9 +50,9 @@ def measure(dataset: str, partition: str, clients: int) -> dict[str, Any]:
             sent = rows.any(1)
             solved = solve_rows(rows[sent], labels[sent].to(rows.dtype), STRENGTHS)
             for strength, answer in zip(STRENGTHS, solved, strict=True):
-                called = task.called(tested[name] @ answer.to(tested[name].dtype))
-                right = (called == graph.y[graph.test]).double().mean()
-                truth.loc[site, (name, strength)] = float(right)
+                logits = tested[name] @ answer.to(tested[name].dtype)
+                counts = task.counted(logits, graph.y[graph.test], federation.model.classes)
+                truth.loc[site, (name, strength)] = task.accuracy(counts)
 
     def mean(of_sites: pd.DataFrame, mask: str) -> pd.Series:
         nodes = [int(getattr(graph, mask).sum()) for graph in graphs]
