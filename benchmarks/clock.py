@@ -2,7 +2,7 @@
 
 import functools
 import json
-import resource
+import os
 import statistics
 import subprocess
 import sys
@@ -75,29 +75,26 @@ def child(*words: object) -> tuple[dict[str, float], str]:
     `anonymous_mb` leaves out pages of mapped files, which the system takes back when it needs them.
     """
     command, most = [sys.executable, *map(str, words)], {"VmHWM": 0, "RssAnon": 0}
-    began, busy = time.perf_counter(), children()
+    began, ended = time.perf_counter(), 0
     with TemporaryFile("w+") as printed:
         process = subprocess.Popen(command, stdout=printed)
-        while process.poll() is None:
+        while not ended:
             with suppress(OSError, KeyError):  # it has ended
                 kilobytes = memory(process.pid)
                 most = {name: max(value, kilobytes[name]) for name, value in most.items()}
             time.sleep(0.02)
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
         taken = {
             "seconds": time.perf_counter() - began,
-            "cpu_seconds": children() - busy,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
             "peak_mb": most["VmHWM"] / 2**10,
             "anonymous_mb": most["RssAnon"] / 2**10,
         }
+        process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise SystemExit(f"{' '.join(command[1:])} ended with {process.returncode}")
         printed.seek(0)
         return taken, printed.read()
-
-
-def children() -> float:
-    """Seconds of the processor that the children which have ended took."""
-    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 def memory(process: int | str = "self") -> dict[str, int]:

@@ -180,10 +180,8 @@ def record(out: Path) -> None:
 @app.command()
 def compare(before: Path, after: Path, other_digests: bool = False) -> None:
     """Print how many values are equal, and what is not; exits with 1 if any changed."""
-    paths = {"before": before, "after": after}
-    both = pd.DataFrame(
-        {name: pd.Series(json.loads(path.read_text())).map(repr) for name, path in paths.items()}
-    )
+    values = [pd.Series(json.loads(path.read_text())).map(repr) for path in (before, after)]
+    both = pd.concat(values, axis=1, keys=["before", "after"])
     added = both.before.isna()
     forgiven = both.index.str.endswith("/whole") & both.after.notna() & other_digests
     wrong = both[both.before.ne(both.after) & ~added & ~forgiven]

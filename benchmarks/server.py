@@ -5,7 +5,6 @@ All as CPU time, which other work on the machine does not add to.
 
 import importlib
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
@@ -40,7 +39,11 @@ def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     """
     pace, ridge = (Federation(GCN(SHAPES["cora"]), method) for method in (Pace(), PaceRidge()))
     frames = {
-        agreed: list(map(partial(frame, agreed), range(DISTINCT))) for agreed in (pace, ridge)
+        agreed: [
+            wire.encode(upload(agreed, seed), agreed.digest, numbers=agreed.numbers)
+            for seed in range(DISTINCT)
+        ]
+        for agreed in (pace, ridge)
     }
     uploads = steps.received(frames[pace], pace)
     carriers = [unpack(batch, pace.start) for batch in uploads.batches()]
@@ -73,12 +76,6 @@ def merged(frames: Sequence[bytes], count: int, federation: Federation) -> None:
     uploads = list(islice(cycle(frames), count))
     for _ in steps.returns(steps.received(uploads, federation), federation):
         pass
-
-
-def frame(federation: Federation, seed: int) -> bytes:
-    """An upload of random numbers."""
-    message = upload(federation, seed)
-    return wire.encode(message, federation.digest, numbers=federation.numbers)
 
 
 def upload(federation: Federation, seed: int) -> Message:

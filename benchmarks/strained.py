@@ -27,9 +27,7 @@ def few(mask: Tensor, count: int) -> Tensor:
     """So many nodes of a mask, drawn."""
     nodes = mask.nonzero().flatten()
     order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))
-    kept = torch.zeros_like(mask)
-    kept[nodes[order[:count]]] = True
-    return kept
+    return torch.zeros_like(mask).index_fill(0, nodes[order[:count]], True)
 
 
 def noise(graph: Graph) -> Tensor:

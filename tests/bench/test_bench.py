@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 from benchmarks import __main__ as bench
-from benchmarks import measure, rows
+from benchmarks import rows
 from benchmarks.clock import child, command, compared, cost, peak
 from typer import BadParameter
 
@@ -15,8 +15,8 @@ from tests.graphs import CLASSES, FEATURES, clients
 def test_the_peer_trains() -> None:
     graph = clients(1)[0]
     torch.manual_seed(0)  # PyG's layers draw from the global generator
-    net = measure.network(GCN((FEATURES, 16, CLASSES)))
-    measure.train_loop(net, graph, 100)
+    net = bench.network(GCN((FEATURES, 16, CLASSES)))
+    bench.train_loop(net, graph, 100)
     hits = (net.eval()(graph.x, graph.edges).argmax(1) == graph.y)[graph.train]
     assert float(hits.float().mean()) > 0.8
 
@@ -25,7 +25,7 @@ def test_a_ratio_is_the_peers_time_over_ours() -> None:
     row = compared("a", "b", "nothing", [(1.0, 3.0), (2.0, 4.0), (1.0, 5.0)])
     assert (row["lowest"], row["times_faster"], row["highest"]) == (2.0, 3.0, 5.0)
     assert row["ms"] == 1000.0
-    pairs = measure.in_turns(clients(1), GCN((FEATURES, 16, CLASSES)), [7], "cpu", 2)
+    pairs = bench.in_turns(clients(1), GCN((FEATURES, 16, CLASSES)), [7], "cpu", 2)
     assert len(pairs) == 2
     assert min(map(min, pairs)) > 0
 
@@ -88,11 +88,11 @@ def test_a_program_prints_json_lines(
 def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
     """As many parameters of the same shapes, and one round of the comparison runs."""
     model = sized(kind, FEATURES, 16, 2, CLASSES)
-    peer = measure.network(model)
+    peer = bench.network(model)
     theirs = sorted(tuple(value.shape) for value in peer.parameters())
     assert theirs == sorted(model.shapes.values())
     graph = clients(1)[0]
-    measure.train_loop(peer, graph, 3)
+    bench.train_loop(peer, graph, 3)
     assert peer.eval()(graph.x, graph.edges).shape == (graph.nodes, CLASSES)
 
 
@@ -100,10 +100,10 @@ def test_the_peer_of_an_sgc_travels_as_far() -> None:
     """Parameters do not show it: an SGC of any number of hops has the same."""
     model = sized("sgc", FEATURES, 16, 2, CLASSES)
     assert isinstance(model, SGC)
-    assert measure.network(model).K == model.hops == 2
+    assert bench.network(model).K == model.hops == 2
 
 
 def test_every_model_is_compared() -> None:
-    rows = list(measure.every_model("small", clients(1), "cpu", 1))
+    rows = list(bench.every_model("small", clients(1), "cpu", 1))
     assert [row["what"] for row in rows] == [f"training {kind}" for kind in MODELS]
     assert all(float(row["times_faster"]) > 0 for row in rows)

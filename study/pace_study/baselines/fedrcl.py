@@ -13,8 +13,6 @@ from pace.params import Params
 from pace.protocol import Federation, Message, Summable
 from pace.training import Recipe
 
-MATCHED = Recipe(optimiser="sgd")  # the shared rate, decay and budget
-
 NEGATIVES = 2  # the release's top-k
 BLOCK = 1024  # rows of the similarity matrix that exist at a time
 
@@ -39,7 +37,7 @@ class FedRCL(Summable):
     temperature: float = 0.05
     threshold: float = 0.7  # the cosine from which a pair of one class is too close
     levels: tuple[int, ...] | None = None  # the layers whose outputs are contrasted; None: all
-    solver: Recipe = MATCHED
+    solver: Recipe = Recipe(optimiser="sgd")  # noqa: RUF009 - the shared rate, decay and budget
 
     @property
     def recipe(self) -> Recipe:

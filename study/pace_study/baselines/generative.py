@@ -46,7 +46,6 @@ def minimised(
 # --- SPIRE --------------------------------------------------------------------------------------
 
 WIDTH, DENOISING, NEIGHBOURS, JITTER = 256, 8, 6, 0.03  # SPIRE's; jitter is a standard deviation
-FEWEST, MOST = 3, 5  # pseudo-nodes a class that a client is granted, by its weight
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,8 @@ class Spire(Rival):
         generator = self.fitted(centre, random)
         graphs = []
         for share in (shares / shares.max()).tolist():
-            labels = torch.arange(len(centre)).repeat_interleave(
-                round(FEWEST + share * (MOST - FEWEST))
-            )
+            count = round(3 + 2 * share)  # pseudo-nodes a class that a client is granted
+            labels = torch.arange(len(centre)).repeat_interleave(count)
             noise = torch.randn(len(labels), NOISE, generator=random)
             rows = denoised(generator, noise, centre[labels])
             rows = rows + JITTER * torch.randn(rows.shape, generator=random)
