@@ -13,7 +13,6 @@ from benchmarks import clock
 from benchmarks.same_results import command
 from pace.reports import Table
 
-METHOD, DATASET = "pace-ridge", "cora"
 SITES = tuple(f"client-{number}" for number in range(6))
 LATE, LEAVER = SITES[5], SITES[1]
 
@@ -26,14 +25,10 @@ def fit(job: Path, site: str, options: str = "") -> Path:
     return upload
 
 
-def merge(job: Path, edition: str, options: str = "") -> Path:
-    """The folder of returns."""
-    command(f"server merge {job}/job.pace {job} --out {job}/{edition} --key server.key {options}")
-    return job / edition
-
-
-def adopt(job: Path, returns: Path, sites: Sequence[str]) -> list[Path]:
-    """Everybody adopts; what was sent to them."""
+def answer(job: Path, edition: str, sites: Sequence[str], options: str = "") -> list[Path]:
+    """The server merges and these sites adopt; what was sent to them."""
+    returns = job / edition
+    command(f"server merge {job}/job.pace {job} --out {returns} --key server.key {options}")
     for site in sites:
         files = f"--kept {job}/{site}.local --return {returns}/{site}.down --out {job}/{site}.model"
         command(f"client adopt {job}/job.pace {site}.graph {files}")
@@ -44,10 +39,10 @@ def new_job(job: Path, sites: Sequence[str]) -> list[Path]:
     """All that is carried of a job: its file to everybody, uploads, returns and rolls."""
     job.mkdir()
     who = ",".join(f"{site}={site}.pub" for site in sites)
-    like = f"--like {SITES[0]}.graph --server-key server.pub --method {METHOD}"
+    like = f"--like {SITES[0]}.graph --server-key server.pub --method pace-ridge"
     command(f"new {job}/job.pace --participant {who} {like}")
     uploads = [fit(job, site) for site in sites]
-    return [*[job / "job.pace"] * len(sites), *uploads, *adopt(job, merge(job, "1"), sites)]
+    return [*[job / "job.pace"] * len(sites), *uploads, *answer(job, "1", sites)]
 
 
 def main() -> None:
@@ -59,20 +54,21 @@ def main() -> None:
         rows.append([way, fits, len(files), sum(path.stat().st_size for path in files)])
 
     with TemporaryDirectory() as folder, chdir(folder):
-        command(f"partition --dataset {DATASET} --clients {len(SITES)} --graphs .")
+        command(f"partition --dataset cora --clients {len(SITES)} --graphs .")
         for name in (*SITES, "server"):
             command(f"keys new {name}")
         job, rest = Path("job"), [site for site in SITES if site != LEAVER]
         carried("the first job, five sites", new_job(job, SITES[:5]))
-        record = merge(job, "2", f"--add {LATE}={LATE}.pub") / "job.2.edition"
+        answer(job, "2", (), f"--add {LATE}={LATE}.pub")
+        record = job / "2/job.2.edition"
         comes = [job / "job.pace", record, fit(job, LATE, f"--edition {record}")]
-        carried("edition 2, a sixth site comes", comes + adopt(job, merge(job, "2"), SITES))
+        carried("edition 2, a sixth site comes", comes + answer(job, "2", SITES))
         carried("a new job for the same six", new_job(Path("six"), SITES))
         command(f"client withdraw {job}/job.pace --kept {job}/{LEAVER}.local --key {LEAVER}.key")
         withdrawal = job / f"{LEAVER}.withdrawal"
         (job / f"{LEAVER}.up").unlink()
-        returns = merge(job, "3", f"--withdrawal {withdrawal}")
-        leaves = [withdrawal, returns / f"{LEAVER}.certificate", *adopt(job, returns, rest)]
+        stay = answer(job, "3", rest, f"--withdrawal {withdrawal}")
+        leaves = [withdrawal, job / f"3/{LEAVER}.certificate", *stay]
         carried("edition 3, one of six leaves", leaves)
         carried("a new job for the same five", new_job(Path("five"), rest))
     heads = ("What happens", "Fits", "Files carried", "Bytes carried")

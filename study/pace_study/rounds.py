@@ -79,21 +79,20 @@ class Played(Local):
             outcomes[federation.seed] = played, time.perf_counter() - began
         return outcomes[federation.seed]
 
-    def _models(self, graph: Graph, fit: str, federation: Federation) -> list[External]:
-        (client,) = (index for index, own in enumerate(self._graphs) if own is graph)  # type: ignore[attr-defined]
-        return self.played(federation)[0].models[fit][client]
-
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
         """With every label also models of training nodes, for the others to weigh, and in reverse."""
+        (client,) = (index for index, own in enumerate(self._graphs) if own is graph)  # type: ignore[attr-defined]
+        outcome, _ = self.played(federation)
+        models = {fit: clients[client] for fit, clients in outcome.models.items()}
         if not self.rounds.every_label:
-            return self._models(graph, FITS[0], federation)
-        externals = list(self._models(graph, ALL, federation))
+            return models[FITS[0]]
+        externals = list(models[ALL])
         for fit, held_out in (FITS[:2], FITS[1::-1]):
             if fit in refitted.trained_fits(graph):
                 own = External(refitted.fit_of(local, fit), predict=Reader(federation.model))
-                weighing = [own, *self._models(graph, fit, federation)]
+                weighing = [own, *models[fit]]
                 externals += [replace(external, held_out=held_out) for external in weighing]
         return externals
 
@@ -238,11 +237,8 @@ class Stacked:
         at_home = [graph.to("cpu") for graph in graphs]
         rows = torch.cat([stacked(graph)[graph.val] for graph in at_home])
         hot = targets(torch.cat([graph.y[graph.val] for graph in at_home]), classes)
-        mean = {
-            "weight": torch.eye(classes).repeat(len(models), 1) / len(models),
-            "bias": torch.zeros(classes),
-        }
-        optimiser = Optimiser(mean, Recipe(rate=self.rate))
+        weight, bias = torch.eye(classes).repeat(len(models), 1) / len(models), torch.zeros(classes)
+        optimiser = Optimiser({"weight": weight, "bias": bias}, Recipe(rate=self.rate))
         for _ in range(self.rounds if len(rows) else 0):
             params = optimiser.params
             apart = ((rows @ params["weight"] + params["bias"]).softmax(1) - hot) / len(rows)

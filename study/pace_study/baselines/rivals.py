@@ -247,6 +247,5 @@ class OpFGL(Rival):
         for _ in range(2):
             along = root * (around @ (root * spread))
             spread = (0.9 * along + 0.1 * known).clamp(0, 1)
-        unreached = spread.sum(1) == 0
-        spread = torch.where(unreached[:, None], torch.full_like(spread, 1 / classes), spread)
+        spread[spread.sum(1) == 0] = 1 / classes  # unreached
         return (self.strength * spread @ by_class).clamp_max(self.largest)
