@@ -101,14 +101,16 @@ def extremes(unit: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     chosen pairs are computed again with one: n² numbers never stand in memory. A node alone in its
     class is its own peer; where other classes have too few nodes, its own class fills up.
     """
+    order = labels.argsort(stable=True)  # which of several equals is chosen depends on it
+    ordered, classes = unit[order], labels[order]
     least = torch.empty_like(labels)
     most = labels.new_empty(len(labels), min(NEGATIVES, len(labels)))
-    for label in labels.unique():
-        own = (labels == label).nonzero().flatten()
+    for label in classes.unique():
+        own = (classes == label).nonzero().flatten()
         for rows in own.split(BLOCK):
-            similarity = unit[rows] @ unit.t()
+            similarity = ordered[rows] @ ordered.t()
             similarity[torch.arange(len(rows)), rows] = 2.0  # above any peer's
-            least[rows] = own[similarity[:, own].argmin(1)]
+            least[order[rows]] = order[own][similarity[:, own].argmin(1)]
             similarity[:, own] = -torch.inf
-            most[rows] = similarity.topk(most.shape[1], dim=1).indices
+            most[order[rows]] = order[similarity.topk(most.shape[1], dim=1).indices]
     return least, most
