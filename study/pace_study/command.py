@@ -101,18 +101,21 @@ def reproduce(
         def done(cell: Cell) -> None:
             bar(f"{cell.dataset} C={cell.clients} {cell.method}")
 
-        run.compute(todo, store, how, jobs=jobs, done=done)
+        undivided = run.compute(todo, store, how, jobs=jobs, done=done)
+    if undivided and not any(cell in store.rows for cell in todo) and not reused:
+        raise run.nothing_runs(undivided)
     outcome = Outcome(computed, store, chosen_seeds)
     if not stored:
         outcome.add_membership()
         note_command(out, shlex.join(["pace", *sys.argv[1:]]))
     written = [*outcome.write(out, absent), write_study_page(out, chosen_seeds)]
     if as_json:
-        counts = {"computed": len(todo), "reused": reused, "absent": absent}
+        computed_cells = sum(cell in store.rows for cell in todo)
+        counts = {"computed": computed_cells, "reused": reused, "absent": absent | undivided}
         console.answer({**counts, "written": written}, as_json=True)
         return
     outcome.show(console.console())
-    for name, reason in absent.items():
+    for name, reason in (absent | undivided).items():
         console.say(f"Not run: {name}: {reason}", err=True)
     files = f"{len(written) - 1} files of tables and figures"
     console.say(f"Written: {written[-1]} and {files} beside it")

@@ -102,8 +102,10 @@ class Outcome:
         ]
         for name, (settings, core) in self.draws.items():
             parts = [part for part in self.parts if part.family == name]
-            shown.append(field.summary_table(settings, core))
-            if len({dataset for part in parts for dataset in part.datasets}) == 1:
+            summary = field.summary_table(settings, core)
+            shown.append(summary)
+            one = len({dataset for part in parts for dataset in part.datasets}) == 1
+            if one or not summary.rows:  # nothing is ranked of a few methods, or on one's own graph
                 shown.append(field.asked_table(settings, parts))
         if self._asked("models"):
             shown.append(models.model_table(self.scores, self.seeds))

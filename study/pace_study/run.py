@@ -4,18 +4,18 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
 import torch
 
 from pace.datasets import divide, load
-from pace.errors import PaceError, SettingError
+from pace.errors import PaceError, ProblemsError, SettingError
 from pace.graph import Graph
 from pace.models import sized
 from pace.protocol import Federation
@@ -42,7 +42,7 @@ def plan(
     Cells that are stored with other settings are computed again.
 
     Raises:
-        SettingError: there is nothing to do, and nothing stored.
+        SettingError, ProblemsError: there is nothing to do, and nothing stored.
     """
     cells = list(dict.fromkeys(cell for part in parts for cell in part.cells(seeds)))
     if not cells:
@@ -51,8 +51,7 @@ def plan(
     lacking = [cell for cell in cells if not store.has(cell, how.epochs)]
     todo, absent = available(lacking)
     if not todo and len(lacking) == len(cells):
-        reasons = "".join(f"\n  {name}: {reason}" for name, reason in absent.items())
-        raise SettingError(f"nothing of this can be run:{reasons}")
+        raise nothing_runs(absent)
     return todo, len(cells) - len(lacking), absent
 
 
@@ -67,6 +66,15 @@ def available(cells: Sequence[Cell]) -> tuple[list[Cell], dict[str, str]]:
     return [cell for cell in cells if cell.dataset not in absent], absent
 
 
+class UndividedError(SettingError):
+    """A graph that cannot be divided as a part of the study asks: the other parts go on."""
+
+
+def nothing_runs(reasons: Mapping[str, str]) -> ProblemsError:
+    lines = [f"{name}: {reason}" for name, reason in reasons.items()]
+    return ProblemsError("nothing of this can be run:", lines)
+
+
 def compute(
     cells: Sequence[Cell],
     store: Store,
@@ -74,32 +82,44 @@ def compute(
     *,
     jobs: int = 1,
     done: Callable[[Cell], None] = lambda cell: None,
-) -> None:
+) -> dict[str, str]:
     """Compute and store every cell; `done` is told of each. Cells of a place are computed together.
 
     So are the seeds of a place, whose clients then train as one batch, unless processes share them.
+
+    Returns:
+        Settings whose graph cannot be divided so, with the reason; they are left out.
     """
+    undivided = {}
+
+    def take(computed: Callable[[], Iterable[Cell]]) -> None:
+        try:
+            for cell in computed():
+                done(cell)
+        except UndividedError as error:
+            setting, _, reason = str(error).partition(": ")
+            undivided[setting] = reason
+
     groups = by_place(cells)
     if jobs == 1 or how.device != "cpu":
         groups = with_seeds(groups)
     if jobs == 1:
         for group in groups:
-            for cell in _group(group, store, how):
-                done(cell)
+            take(partial(_group, group, store, how))
     else:
         with workers(jobs) as pool:
             with _deaf():
                 running = [pool.submit(_whole_group, group, store.folder, how) for group in groups]
             try:
                 for finished in as_completed(running):
-                    for cell in finished.result():
-                        done(cell)
+                    take(finished.result)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for worker in active_children():
                     worker.terminate()
                 raise
     store.fold()
+    return undivided
 
 
 def workers(jobs: int) -> ProcessPoolExecutor:
@@ -167,7 +187,11 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     """One place, every method on every seed: those that train alike are trained once."""
     torch.set_num_threads(1)
     first = cells[0]
-    graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed)
+    try:
+        graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed)
+    except SettingError as error:
+        setting = f"{first.dataset}, {first.partition}, {first.clients} clients"
+        raise UndividedError(f"{setting}: {error}") from error
     features, classes = _dataset_shape(first.dataset)
     model = sized(first.model, features, HIDDEN, LAYERS, classes)
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}

@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 from torch.nn.functional import cross_entropy
 
 from pace.cli.run import run_against
+from pace.errors import ProblemsError
 from pace.protocol import Federation
 from pace.reports import Trial
 from pace.training import train
@@ -232,6 +233,29 @@ def test_a_run_against_the_field_adds_a_method_to_its_table(
     assert text.count(f"| {graph}, dirichlet, C = 2 |") == 6  # SPEAR with and without the gate
     assert "| pace-duo:level=0.2 |" in text
     assert "SPEAR + gate" in (tmp_path / "index.html").read_text()
+
+
+def test_settings_that_a_graph_cannot_have_are_named_and_the_others_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    divides = "synthetic:nodes=200,features=12,communities=9,classes=3"
+    refuses = "synthetic:nodes=24,features=12,communities=2,classes=3"
+    settings = {
+        "partition": "louvain",
+        "clients": 25,
+        "epochs": 2,
+        "device": "cpu",
+        "out": tmp_path,
+    }
+    run_against("field", methods="local,pace", datasets=f"{divides},{refuses}", **settings)
+    told = capsys.readouterr()
+    assert f"Not run: {refuses}, louvain, 25 clients: clients is 25, expected 1 to 24" in told.err
+    shown = [line for line in told.out.splitlines() if "PACE" in line]
+    assert len(shown) == 1
+    with pytest.raises(
+        ProblemsError, match=r"nothing of this can be run:\n  synthetic.*: clients is 25"
+    ):
+        run_against("field", methods="local,pace", datasets=refuses, **settings)
 
 
 def test_what_takes_minutes_has_three_draws_unless_others_are_asked_for() -> None:

@@ -306,7 +306,8 @@ def typed(name: str, settings: Mapping[str, Setting], given: Mapping[str, Any]) 
         setting = settings[key]
         if not setting.expected:
             raise SettingError(
-                f"{name}'s {key} cannot be said in words: set it in Python, in a class of your own"
+                f"{name}'s {key} cannot be said in words: give it a type, as in {key}: float, or set it "
+                "in Python"
             )
         try:
             values[key] = _of_kind(value, setting.kind, key)
