@@ -4,8 +4,6 @@ A many-round method is played here and then goes through the study as any other:
 models to each receiver, which weighs them beside Local. Its trial counts the bytes of all rounds.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
@@ -57,7 +55,7 @@ class Played(Local):
     It is played where the graphs are; models that are left are on the CPU.
     """
 
-    rounds: FedAdam | Averaged | Stacked
+    rounds: "FedAdam | Averaged | Stacked"
     graphs: InitVar[Sequence[Graph]] = ()
     device: InitVar[str] = "cpu"
 

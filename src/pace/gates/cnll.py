@@ -1,7 +1,5 @@
 """Convex NLL calibration, CNLL (Section 4.4): one alpha on the logit segment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -38,7 +36,7 @@ def calibrate(receivers: Sequence[Receiver]) -> list[float]:
     return alphas
 
 
-def roots(slopes: Slopes) -> Tensor:
+def roots(slopes: "Slopes") -> Tensor:
     """Where each slope crosses zero, by `BISECTIONS` halvings, or the end of [0, 1] next to it."""
     low = torch.zeros(slopes.receivers, dtype=torch.float64)
     high = torch.ones_like(low)

@@ -4,8 +4,6 @@ Colours and rules are for terminals. In a pipe the same words come plain, 80 col
 takes colours away on a terminal too, `FORCE_COLOR` puts them into a pipe.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -54,7 +52,7 @@ def coloured(stream: IO[str]) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def console(*, stderr: bool = False, plain: bool = False) -> Console:
+def console(*, stderr: bool = False, plain: bool = False) -> "Console":
     """A console that shows text and does nothing else; with `plain`, without colours and rules."""
     from rich.console import Console
 
@@ -81,7 +79,7 @@ def console(*, stderr: bool = False, plain: bool = False) -> Console:
     )
 
 
-def drawn(show: Callable[[Console], None]) -> str:
+def drawn(show: "Callable[[Console], None]") -> str:
     """What a function prints, as plain text of the terminal's width."""
     to = console(plain=True)
     with to.capture() as caught:
@@ -89,7 +87,7 @@ def drawn(show: Callable[[Console], None]) -> str:
     return "\n".join(line.rstrip() for line in caught.get().splitlines())
 
 
-def rule(to: Console) -> Box:
+def rule(to: "Console") -> "Box":
     """One line under the heads, and no other."""
     from rich import box
 
@@ -97,7 +95,7 @@ def rule(to: Console) -> Box:
     return box.SIMPLE_HEAD if to.is_terminal and not to.options.ascii_only else plain
 
 
-def facts(title: str, rows: Mapping[str, str], to: Console) -> None:
+def facts(title: str, rows: Mapping[str, str], to: "Console") -> None:
     """A title, then a line for each fact."""
     from rich import box
     from rich.table import Table

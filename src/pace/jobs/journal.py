@@ -20,8 +20,6 @@ it, two servers on one journal cannot disagree. Disks rot: what is merged is adm
 decision is taken and compared with it whenever it is read.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -75,7 +73,7 @@ class Journal:
     admitted: dict[str, str] = field(default_factory=dict)  # by this process: name -> SHA-256
 
     @classmethod
-    def open(cls, folder: Path, job: Job) -> Journal:
+    def open(cls, folder: Path, job: Job) -> "Journal":
         if not atomic.create(folder / "job.pace", render_job(job).encode()):
             earlier = read_job(folder / "job.pace")
             if earlier.digest != job.digest:
@@ -99,7 +97,7 @@ class Journal:
     def _parts(self) -> list[Path]:
         return [self.folder / "uploads", self.folder / "refused", self.room / "returns"]
 
-    def begin_edition(self, edition: Edition, key: Key) -> Journal:
+    def begin_edition(self, edition: Edition, key: Key) -> "Journal":
         """Write an edition's record, which decides it, and go on with it."""
         content = signatures.sign(
             encode_record(edition), key, kind=signatures.EDITION, job=self.job.digest, name=""
@@ -131,7 +129,7 @@ class Journal:
 
     @classmethod
     @contextmanager
-    def working(cls, folder: Path, job: Job, patience: float = 0.0) -> Iterator[Journal]:
+    def working(cls, folder: Path, job: Job, patience: float = 0.0) -> "Iterator[Journal]":
         """The same for one server at a time; it waits `patience` seconds for another to end."""
         busy = f"another server is at work on {folder}"
         with atomic.held(folder / ".lock", busy, patience):
@@ -268,7 +266,7 @@ class Journal:
         atomic.settle(aside.parent)
         atomic.settle(self.folder / "uploads")
 
-    def frames(self) -> Frames:
+    def frames(self) -> "Frames":
         """The uploads that take part, without signatures, each read when it is asked for."""
         return Frames(self, tuple(sorted((self.decision() or {}).items())))
 

@@ -3,8 +3,6 @@
 In a batch of messages every tensor has a first dimension, for the clients.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,15 +28,15 @@ class LowRank:
     def dense(self) -> Tensor:
         return self.left @ self.right
 
-    def __getitem__(self, client: int | None) -> LowRank:
+    def __getitem__(self, client: int | None) -> "LowRank":
         """The factors of one client, of a batch; with None, of one client as a batch."""
         return LowRank(self.left[client], self.right[client])
 
-    def flipped(self) -> LowRank:
+    def flipped(self) -> "LowRank":
         """The transpose; its left factor need not be orthonormal."""
         return LowRank(self.right.mT, self.left.mT)
 
-    def orthonormal(self) -> LowRank:
+    def orthonormal(self) -> "LowRank":
         """The same product with the scale moved to the right factor."""
         left, triangle = torch.linalg.qr(self.left.double())
         right = triangle @ self.right.double()

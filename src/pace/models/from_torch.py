@@ -8,8 +8,6 @@ BatchNorm normalises by the graph it is given, in training and after: its weight
 running statistics are neither kept nor sent. LayerNorm has none; its weights are averaged too.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import inspect
@@ -37,7 +35,7 @@ def from_torch(
     classes: int,
     *,
     name: str = "",
-) -> TorchModel:
+) -> "TorchModel":
     """A module called with `(x, edge_index)` or `(x, edge_index, edge_weight)` as a model.
 
     W_0 is drawn from the federation's seed: a factory is called under it, a module's own

@@ -1,7 +1,5 @@
 """Graph attention network: neighbours weighted by what they say (Veličković et al., 2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +31,7 @@ class Ends:
     add_up: Callable[[Tensor], Tensor]  # times (nodes, edges), one where an edge ends at a node
 
     @classmethod
-    def of(cls, nodes: Any, count: int, device: torch.device) -> Ends:
+    def of(cls, nodes: Any, count: int, device: torch.device) -> "Ends":
         ones, edges = np.ones(len(nodes), dtype=np.float32), np.arange(len(nodes))
         matrix = sparse.csr_array((ones, (nodes, edges)), shape=(count, len(nodes)))
         ends = torch.from_numpy(nodes).long().to(device)
@@ -59,7 +57,7 @@ class Edges:
     own: travel.Places  # where the targets are among the sources
 
     @classmethod
-    def of(cls, block: Operator, own: travel.Places) -> Edges:
+    def of(cls, block: Operator, own: travel.Places) -> "Edges":
         count, width = block.shape
         if isinstance(block, travel.Entries):
             source, target = (

@@ -14,8 +14,6 @@ times these columns, time is edges times columns. A file appears when it is comp
 which was interrupted goes on behind the last one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -221,7 +219,7 @@ class RowTable(OnDisk):
     has_edges: ClassVar[bool] = False
 
     maps: Mapping[str, Tensor] = field(default_factory=dict)  # by name, each (nodes, columns)
-    stream: Callable[[], Iterator[RowTable]] | None = None
+    stream: "Callable[[], Iterator[RowTable]] | None" = None
     counts: Tensor | None = None  # training nodes of each class, of all rows
 
     @classmethod
@@ -233,7 +231,7 @@ class RowTable(OnDisk):
         train, val, test = (split == number for number in range(3))
         return cls(x, edges, y, train, val, test=test, maps=maps, **more)
 
-    def blocks(self) -> Iterator[RowTable]:
+    def blocks(self) -> "Iterator[RowTable]":
         """All rows, some at a time."""
         return iter([self]) if self.stream is None else self.stream()
 

@@ -3,8 +3,6 @@
 `torch.export` traces a model on a graph without numbers, a `SymbolicGraph`: with plain torch alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -31,7 +29,7 @@ class SymbolicGraph(Graph):
         pass
 
     @classmethod
-    def of(cls, x: Tensor, edges: Tensor, weights: Tensor) -> SymbolicGraph:
+    def of(cls, x: Tensor, edges: Tensor, weights: Tensor) -> "SymbolicGraph":
         none = torch.zeros(x.shape[0], dtype=torch.bool, device=x.device)
         labels = torch.full((x.shape[0],), UNKNOWN, device=x.device)
         masks = dict.fromkeys(MASKS, none)
@@ -50,7 +48,7 @@ class Entries(Operator):
     def shape(self) -> torch.Size:
         return torch.Size((self.nodes, self.nodes))
 
-    def times(self, factor: float) -> Entries:
+    def times(self, factor: float) -> "Entries":
         return Entries(self.matrix * factor, self.rows_of, self.columns_of, self.nodes)
 
     def __matmul__(self, dense: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """What receivers make of their returns: Externals, their logits and their weights."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +50,7 @@ class AdoptedModel:
         """The logits of any graph with the federation's features, (nodes, classes)."""
         return self.adoption(graph).logits
 
-    def adoption(self, graph: Graph) -> Adoption:
+    def adoption(self, graph: Graph) -> "Adoption":
         """What every part of it says of a graph.
 
         An External that is finite on the receiver's graph may overflow on another: then Local answers.

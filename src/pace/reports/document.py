@@ -3,8 +3,6 @@
 A document is data; `page.html.jinja` is its form.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
@@ -64,7 +62,7 @@ class Fold(NamedTuple):
     """What is closed until asked for; open in print."""
 
     summary: str
-    blocks: tuple[Block, ...]
+    blocks: "tuple[Block, ...]"
 
 
 class Confusion(NamedTuple):
@@ -102,7 +100,7 @@ class Changes(NamedTuple):
 class Beside(NamedTuple):
     """Blocks side by side where there is room."""
 
-    blocks: tuple[Block, ...]
+    blocks: "tuple[Block, ...]"
 
 
 class Drilldown(NamedTuple):
@@ -114,7 +112,7 @@ class Drilldown(NamedTuple):
 
 class Section(NamedTuple):
     title: str
-    blocks: tuple[Block, ...]
+    blocks: "tuple[Block, ...]"
 
 
 Chart = Figure | Confusion | Reliability | Changes

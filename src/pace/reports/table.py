@@ -1,7 +1,5 @@
 """A table as data, and four views of it: terminal, Markdown, LaTeX, HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -85,7 +83,7 @@ class Table:
         names: int = 1,
         words: int = 1,
         sums: int = 0,
-    ) -> Table:
+    ) -> "Table":
         """A table of text: the first `names` and last `words` columns hold words, others numbers.
 
         A page sorts words by themselves, whole numbers by their value, and other cells as they say.
@@ -109,7 +107,7 @@ class Table:
     def __str__(self) -> str:
         return drawn(self.show)
 
-    def show(self, to: Console | None = None) -> None:
+    def show(self, to: "Console | None" = None) -> None:
         """Print it within the width of the terminal, in parts below each other where it must."""
         from rich.cells import cell_len
         from rich.table import Table as RichTable

@@ -1,7 +1,5 @@
 """One method on one seed as data; many of them as one table of scores, and in summary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +74,7 @@ class Trial:
         return {**rest, "confusions": confusions}
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Trial:
+    def of(cls, content: Mapping[str, Any]) -> "Trial":
         """The inverse of `plain`."""
         rest = dict(content)
         counts = {
@@ -120,7 +118,7 @@ def score_rows(trial: Trial, by: str = "seed") -> Iterator[Row]:
         }
 
 
-def tidy_frame(trials: Iterable[tuple[Mapping[str, Any], Trial]], by: str) -> pandas.DataFrame:
+def tidy_frame(trials: Iterable[tuple[Mapping[str, Any], Trial]], by: str) -> "pandas.DataFrame":
     """Trials, each with its key, as a DataFrame: a row for each seed or client."""
     if by not in BY:
         raise SettingError(f"by is {by!r}, expected one of {', '.join(BY)}")
