@@ -45,7 +45,6 @@ def cost(work: Callable[..., Result], *given: Any, **named: Any) -> tuple[Result
 
 
 def timed(work: Callable[..., object], *given: Any) -> float:
-    """Seconds on the clock."""
     return cost(work, *given)[1]["seconds"]
 
 

@@ -24,6 +24,7 @@ TUNING_DRAWS = (1, 2, 3, 4, 5)  # on which the closed form was chosen, for Cora,
 ONE_SPLIT = "Setting by setting, intervals over seeds on one split"
 BY_SETTING = "The closed form, setting by setting, intervals over seeds on one split"
 BY_DRAW = "The closed form with redrawn masks that nothing was chosen on, intervals over draws"
+OTHER_GRAPHS = "Seven countries, and graphs whose neighbours differ"
 HOMES = tuple(PARTS[name] for name in ("beyond", "beyond-metis", "beyond-dirichlet"))
 ELSEWHERE = tuple(PARTS[name] for name in ("beyond-twitch", "beyond-heterophilous"))
 SENT: Columns = (("Upload", "upload", PERCENT), ("Return", "returned", PERCENT))
@@ -35,6 +36,7 @@ ELSEWHERE_LINE: Columns = (
     *("roc_auc", "harm_local", "worst_local", *SENT),
 )
 AIMS = tomllib.loads(content("aims.toml"))
+AIM_ROWS = {"duo": {"duo": DUO}, "ridge": {"ridge": RIDGE, "sums": SUMS}}
 METHODS = (PACE, DUO, RIDGE, SUMS)  # what a user may choose
 LEVELS = dict(zip(("1", "0.5", "0.2", "0.05"), study.GUARDS, strict=True))  # from none to strict
 
@@ -146,18 +148,9 @@ def aim(statement: str, holds: bool, evidence: str) -> Finding:
     return Finding(statement, "holds" if holds else "fails", evidence)
 
 
-def duo_aims(beyond: Beyond) -> list[Finding]:
-    """What pace-duo set out to do."""
-    return _aims("duo", beyond, {"pace": PACE, "duo": DUO})
-
-
-def ridge_aims(beyond: Beyond) -> list[Finding]:
-    """What the closed form set out to do, in both its forms."""
-    return _aims("ridge", beyond, {"pace": PACE, "ridge": RIDGE, "sums": SUMS})
-
-
-def _aims(name: str, beyond: Beyond, rows: Mapping[str, Row]) -> list[Finding]:
-    """Those of `aims.toml`, over the settings that all rows have."""
+def judged_aims(name: str, beyond: Beyond) -> list[Finding]:
+    """What pace-duo or the closed form set out to do (`aims.toml`), over the settings of all rows."""
+    rows = {"pace": PACE} | AIM_ROWS[name]
     lines, findings = beyond.lines(rows), []
     if lines.empty:
         return []
@@ -208,7 +201,7 @@ def duo_tables(beyond: Beyond) -> list[Table]:
     ]  # fmt: skip
     levels = beyond.lines(LEVELS)
     return [
-        aims_table("What it set out to do", duo_aims(beyond)),
+        aims_table("What it set out to do", judged_aims("duo", beyond)),
         side_by_side(ONE_SPLIT, beyond, columns),
         frame_table("Part by part", beyond.lines(study.STEPS[1:]), (("", "label", ""), *LINE)),
         frame_table("The guard by its level", levels, (("Level", "label", ""), *LINE), words=0),
@@ -228,11 +221,11 @@ def ridge_tables(beyond: Beyond) -> list[Table]:
     ]  # fmt: skip
     first = (("", "label", ""), *LINE)
     return [
-        aims_table("What the closed form set out to do", ridge_aims(beyond)),
+        aims_table("What the closed form set out to do", judged_aims("ridge", beyond)),
         frame_table("Which one to take", beyond.lines(METHODS), first),
         side_by_side(BY_SETTING, beyond, columns),
         side_by_side(BY_DRAW, beyond, columns, (PARTS["beyond-masks"],)),
-        elsewhere_table(beyond),
+        frame_table(OTHER_GRAPHS, beyond.compared(ELSEWHERE), ELSEWHERE_LINE, names=2),
         frame_table("What each choice is worth", beyond.lines(study.REGRESSIONS), first),
     ]
 
@@ -259,9 +252,3 @@ def side_by_side(
     forms |= {"harm_local": "d", "upload": PERCENT, "returned": PERCENT}
     shown = [(head, (row, name), forms[name]) for head, row, name in columns]
     return frame_table(caption, settings, [("Setting", (LOCAL, "setting"), ""), *shown])
-
-
-def elsewhere_table(beyond: Beyond) -> Table:
-    """Twitch's countries and graphs whose neighbours differ, a line for each method."""
-    caption = "Seven countries, and graphs whose neighbours differ"
-    return frame_table(caption, beyond.compared(ELSEWHERE), ELSEWHERE_LINE, names=2)

@@ -107,7 +107,6 @@ class Store:
         return row is not None and row["epochs"] == epochs and agrees(row, cell.settings())
 
     def read(self, cell: Cell) -> Trial | None:
-        """The stored result, or None."""
         if (row := self.rows.get(cell)) is None:
             return None
         clients, areas = len(row["alphas"]), row["roc_auc"]

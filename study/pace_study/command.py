@@ -69,6 +69,7 @@ def reproduce(
     pace reproduce field --partition metis --clients 5 --datasets cora,my.graph --out results/
     pace reproduce --stored --out results/
     """
+    from pace.errors import ProblemsError
     from pace.io import terminal as console
     from pace_study import run
     from pace_study.cell import Cell, Store
@@ -97,25 +98,25 @@ def reproduce(
     else:
         todo, reused, absent = run.plan(computed, chosen_seeds, store, how)
     with console.progress(len(todo), "Starting") as bar:
-
-        def done(cell: Cell) -> None:
-            bar(f"{cell.dataset} C={cell.clients} {cell.method}")
-
-        undivided = run.compute(todo, store, how, jobs=jobs, done=done)
-    if undivided and not any(cell in store.rows for cell in todo) and not reused:
-        raise run.nothing_runs(undivided)
+        undivided = run.compute(
+            *(todo, store, how),
+            jobs=jobs,
+            done=lambda cell: bar(f"{cell.dataset} C={cell.clients} {cell.method}"),
+        )
+    reasons, count = absent | undivided, sum(cell in store.rows for cell in todo)
+    if not count and not reused:
+        raise ProblemsError("nothing of this can be run:", [*map(": ".join, reasons.items())])
     outcome = Outcome(computed, store, chosen_seeds)
     if not stored:
         outcome.add_membership()
         note_command(out, shlex.join(["pace", *sys.argv[1:]]))
     written = [*outcome.write(out, absent), write_study_page(out, chosen_seeds)]
     if as_json:
-        computed_cells = sum(cell in store.rows for cell in todo)
-        counts = {"computed": computed_cells, "reused": reused, "absent": absent | undivided}
+        counts = {"computed": count, "reused": reused, "absent": reasons}
         console.answer({**counts, "written": written}, as_json=True)
         return
     outcome.show(console.console())
-    for name, reason in (absent | undivided).items():
+    for name, reason in reasons.items():
         console.say(f"Not run: {name}: {reason}", err=True)
     files = f"{len(written) - 1} files of tables and figures"
     console.say(f"Written: {written[-1]} and {files} beside it")

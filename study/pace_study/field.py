@@ -58,9 +58,8 @@ def field_settings(
     lines = by_setting(trials[drawn >= FEWEST_DRAWS], {"local": LOCAL, "alone": ALONE})
     if lines.empty:
         return lines
-    return lines.assign(membership=lines.method.map(membership or {})).join(
-        pd.DataFrame(map(facts, lines.method))
-    )
+    lines = lines.assign(membership=lines.method.map(membership or {}))
+    return lines.join(pd.DataFrame(map(facts, lines.method)))
 
 
 def ranked(settings: pd.DataFrame, core: Sequence[Row]) -> pd.DataFrame:

@@ -52,7 +52,7 @@ def geometries(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
 
 
 def model_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
-    """The first table of docs/models.md; a graph is named where its rows begin."""
+    """Local, FedAvg+CNLL and PACE by graph and model."""
     rows = []
     groups = model_scores(scores, seeds).groupby(["dataset", "metric", "model"], sort=False)
     for (dataset, metric, model), found in groups:
@@ -61,7 +61,7 @@ def model_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
         name = title(dataset) + MEASURES[metric]
         rows.append([name, model, *map(spread, columns), gains, f"{found.alpha.mean():.2f}"])
     heads = ("Graph", "Model", "Local", "FedAvg+CNLL", "PACE", "PACE − Local", "mean α")
-    return Table.of("Models", heads, named_once(rows), names=2, words=0)
+    return Table.of("Models", heads, rows, names=2, words=0)
 
 
 def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
@@ -73,14 +73,7 @@ def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
         won = f"{(draws.adopted > 0).sum()} of {len(draws)}"
         rows.append([title(dataset), model, *points, won])
     heads = ("Graph", "Model", "External", "adopted", "draws won")
-    return Table.of("Propagated − raw", heads, named_once(rows), names=2, words=0)
-
-
-def named_once(rows: list[list[str]]) -> list[list[str]]:
-    """The rows, with each graph named where its own begin."""
-    before = ["", *(row[0] for row in rows)]
-    pairs = zip(rows, before, strict=False)
-    return [[row[0] if row[0] != last else "", *row[1:]] for row, last in pairs]
+    return Table.of("Propagated − raw", heads, rows, names=2, words=0)
 
 
 def spread(values: pd.Series, form: str = ".2f", *, error: bool = False) -> str:

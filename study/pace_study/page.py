@@ -44,6 +44,11 @@ def document(study: Study, seeds: Sequence[int]) -> Document:
     holds, judgeable = verdicts.count("holds"), len(findings) - verdicts.count("absent")
     within = f"{verdicts.count('within')} are compatible with one draw of the masks"
     numbers = sum(int(table.difference.notna().sum()) for table in outcome.numbers.values())
+    drawn = {
+        study.folder / f"figures/{name}.png": words for name, words in WORDS["figures"].items()
+    }
+    pictures = ((path.read_bytes(), words) for path, words in drawn.items() if path.is_file())
+    figures = tuple(page.Figure(png=png, **words) for png, words in pictures)
     return Document(
         WORDS["title"],
         WORDS["lead"],
@@ -55,7 +60,7 @@ def document(study: Study, seeds: Sequence[int]) -> Document:
         (
             Section("Claims", (page.Text(WORDS["claims"]), page.Findings(tuple(findings)))),
             Section("What was run", tuple(_what_was_run(study, seeds))),
-            Section("Figures", tuple(_figures(study.folder / "figures"))),
+            Section("Figures", figures),
             Section("Tables", tuple(_tables(outcome))),
             Section("Receivers", (_receivers(outcome.scores, study.datasets),)),
             *_beyond(outcome.beyond),
@@ -85,12 +90,6 @@ def _what_was_run(study: Study, seeds: Sequence[int]) -> Iterable[Block]:
 
 def _distinct(values: Iterable[object]) -> str:
     return ", ".join(dict.fromkeys(map(str, values)))
-
-
-def _figures(figures: Path) -> Iterable[Block]:
-    for name, words in WORDS["figures"].items():
-        if (path := figures / f"{name}.png").is_file():
-            yield page.Figure(png=path.read_bytes(), **words)
 
 
 def _tables(outcome: Outcome) -> Iterable[Block]:
@@ -125,7 +124,7 @@ def _receivers(scores: pd.DataFrame, datasets: Sequence[str]) -> page.Drilldown:
 
 def _beyond(study: beyond.Beyond) -> Iterable[Section]:
     """What is beyond the paper; nothing where it was not run."""
-    aims = beyond.duo_aims(study) + beyond.ridge_aims(study)
+    aims = beyond.judged_aims("duo", study) + beyond.judged_aims("ridge", study)
     if aims:
         rest = [*beyond.duo_tables(study)[1:], *beyond.ridge_tables(study)[1:]]
         findings = page.Findings(tuple(aims))

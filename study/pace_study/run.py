@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from pace.datasets import divide, load
-from pace.errors import PaceError, ProblemsError, SettingError
+from pace.errors import PaceError, SettingError
 from pace.graph import Graph
 from pace.models import sized
 from pace.protocol import Federation
@@ -42,37 +42,25 @@ def plan(
     Cells that are stored with other settings are computed again.
 
     Raises:
-        SettingError, ProblemsError: there is nothing to do, and nothing stored.
+        SettingError: there is no such cell.
     """
     cells = list(dict.fromkeys(cell for part in parts for cell in part.cells(seeds)))
     if not cells:
         raise SettingError("--datasets and --methods leave nothing of the study to run")
     store.fold()  # what an interrupted run left
     lacking = [cell for cell in cells if not store.has(cell, how.epochs)]
-    todo, absent = available(lacking)
-    if not todo and len(lacking) == len(cells):
-        raise nothing_runs(absent)
-    return todo, len(cells) - len(lacking), absent
-
-
-def available(cells: Sequence[Cell]) -> tuple[list[Cell], dict[str, str]]:
-    """The cells whose dataset can be loaded, and for each dataset that cannot, why."""
     absent = {}
-    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+    for dataset in dict.fromkeys(cell.dataset for cell in lacking):
         try:
             _dataset_shape(dataset)
         except PaceError as error:
             absent[dataset] = str(error)
-    return [cell for cell in cells if cell.dataset not in absent], absent
+    todo = [cell for cell in lacking if cell.dataset not in absent]
+    return todo, len(cells) - len(lacking), absent
 
 
 class UndividedError(SettingError):
     """A graph that cannot be divided as a part of the study asks: the other parts go on."""
-
-
-def nothing_runs(reasons: Mapping[str, str]) -> ProblemsError:
-    lines = [f"{name}: {reason}" for name, reason in reasons.items()]
-    return ProblemsError("nothing of this can be run:", lines)
 
 
 def compute(

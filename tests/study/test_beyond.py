@@ -11,18 +11,20 @@ import torch
 from pace.reports.table import Table
 from pace.reports.trial import Trial
 from pace_study.beyond import (
+    ELSEWHERE,
+    ELSEWHERE_LINE,
     LEVELS,
     METHODS,
+    OTHER_GRAPHS,
     Beyond,
-    duo_aims,
-    elsewhere_table,
-    ridge_aims,
+    judged_aims,
     ridge_tables,
 )
 from pace_study.cell import Cell, Store
 from pace_study.outcome import Outcome
 from pace_study.scores import Harm, score_cells
 from pace_study.study import BEYOND, OWN, PACE, PARTS, REGRESSIONS, RIDGE, STEPS, chosen, narrowed
+from pace_study.tables import frame_table
 
 SEEDS = [104729, 130363]
 LOCAL = 70  # right of a hundred nodes, at each of two clients
@@ -108,11 +110,13 @@ def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
 
 
 def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
-    assert all(aim.verdict == "holds" for aim in duo_aims(study(write(tmp_path / "good"))))
+    assert all(
+        aim.verdict == "holds" for aim in judged_aims("duo", study(write(tmp_path / "good")))
+    )
     RIGHT["pace-duo"], kept = (68, 68), RIGHT["pace-duo"]
     BYTES["pace-duo"] = (530, 450)
     try:
-        found = duo_aims(study(write(tmp_path / "bad")))
+        found = judged_aims("duo", study(write(tmp_path / "bad")))
     finally:
         RIGHT["pace-duo"] = kept
         del BYTES["pace-duo"]
@@ -123,7 +127,7 @@ def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
 
 def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
     good = study(write(tmp_path / "good"))
-    assert all(aim.verdict == "holds" for aim in ridge_aims(good))
+    assert all(aim.verdict == "holds" for aim in judged_aims("ridge", good))
     assert list(good.lines(METHODS).index) == [
         *("PACE", "pace-duo", "pace-ridge", "pace-ridge-sums")
     ]
@@ -137,7 +141,7 @@ def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
     RIGHT["pace-ridge"], kept = (68, 68), RIGHT["pace-ridge"]
     BYTES["pace-ridge"] = (1001, 450)
     try:
-        found = ridge_aims(study(write(tmp_path / "bad")))
+        found = judged_aims("ridge", study(write(tmp_path / "bad")))
     finally:
         RIGHT["pace-ridge"] = kept
         del BYTES["pace-ridge"]
@@ -168,7 +172,7 @@ def test_harmed_is_on_three_of_five_trials() -> None:
 def test_other_graphs_have_a_line_for_each_method(tmp_path: Path) -> None:
     store = write(tmp_path, part="beyond-twitch", data="twitch")
     found = study(store)
-    rows = texts(elsewhere_table(found))
+    rows = texts(frame_table(OTHER_GRAPHS, found.compared(ELSEWHERE), ELSEWHERE_LINE, names=2))
     assert [row[1] for row in rows] == [
         "Local",
         "PACE",
@@ -198,7 +202,7 @@ def test_a_graph_of_ones_own_joins_every_part_but_those_of_a_column() -> None:
 
 def test_nothing_is_said_of_what_was_not_run(tmp_path: Path) -> None:
     found = study(write(tmp_path, ["local", "pace"]))
-    assert duo_aims(found) == []
+    assert judged_aims("duo", found) == []
     assert found.lines(STEPS[1:]).empty
     assert found.settings().empty
 

@@ -290,10 +290,13 @@ def test_two_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> N
     assert [store.has(each, None) for each in (north, south)] == [True, False]
 
 
-def test_missing_data_is_said_and_not_run() -> None:
-    cells = [cell(dataset="nowhere"), cell(dataset="nowhere", seed=1), cell()]
-    kept, absent = run.available(cells)
-    assert kept == [cell()]
+def test_missing_data_is_said_and_not_run(tmp_path: Path) -> None:
+    part = replace(PARTS["main"], datasets=("nowhere", SMALL))
+    todo, reused, absent = run.plan([part], SEEDS[:2], Store(tmp_path), run.How())
+    assert {lacking.dataset for lacking in todo} == {SMALL}
+    assert 2 * len(todo) == len(part.cells(SEEDS[:2]))
+    assert reused == 0
+    assert absent.keys() == {"nowhere"}
     assert "nowhere" in absent["nowhere"]
 
 

@@ -171,9 +171,8 @@ def federation() -> Iterator[Finding]:
     returns = pace.merge(uploads, agreed)
     adoptions = [pace.adopt(*files, agreed) for files in zip(graphs, kept, returns, strict=True)]
     sound = all(0 <= a.alpha <= 1 and bool(a.logits.isfinite().all()) for a in adoptions)
-    sent = sum(map(len, [*uploads, *returns]))
+    sent, seconds = sum(map(len, [*uploads, *returns])), time.perf_counter() - began
     alphas = " ".join(f"{adoption.alpha:.2f}" for adoption in adoptions)
-    seconds = time.perf_counter() - began
     found = f"{len(graphs)} clients, {sent:,} bytes, α {alphas}, {seconds:.1f} s"
     yield judged("fit, merge, adopt", found, sound, REINSTALL)
 
