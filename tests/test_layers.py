@@ -29,20 +29,20 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_192,
-    "datasets": 1_335,
-    "export": 134,
-    "gates": 447,
-    "io": 1_111,
-    "jobs": 1_838,
-    "merging": 915,
-    "methods": 1_089,
-    "models": 2_240,
-    "protocol": 1_662,
-    "reports": 1_039,
-    "runtimes": 3_207,
-    "tables": 2_756,
-    "training": 717,
+    "cli": 2_123,
+    "datasets": 1_278,
+    "export": 131,
+    "gates": 443,
+    "io": 1_106,
+    "jobs": 1_822,
+    "merging": 906,
+    "methods": 1_056,
+    "models": 2_193,
+    "protocol": 1_615,
+    "reports": 994,
+    "runtimes": 3_171,
+    "tables": 2_679,
+    "training": 708,
 }
 
 # A heavy or optional library, and the only files that may import it.
