@@ -59,7 +59,7 @@ def plan(
     return todo, len(cells) - len(lacking), absent
 
 
-class UndividedError(SettingError):
+class UndividedError(SettingError, code="undivided"):
     """A graph that cannot be divided as a part of the study asks: the other parts go on."""
 
 
