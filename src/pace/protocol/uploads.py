@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from os import SEEK_END
-from tempfile import TemporaryFile, gettempdir
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Protocol
 from weakref import finalize
 
@@ -61,7 +61,7 @@ class RowStore:
     """Batches of decoded rows, read as often as wanted; those beyond `HELD` are in a temporary file."""
 
     def __init__(self) -> None:
-        self.file = TemporaryFile()  # noqa: SIM115 - closed with this object
+        self.file = SpooledTemporaryFile(1)  # noqa: SIM115 - on the disk once it is written to
         finalize(self, self.file.close)
         self.batches: list[Tensor | torch.Size] = []  # rows, or the shape of those in the file
         self.free = HELD
