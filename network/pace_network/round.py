@@ -274,7 +274,8 @@ class Round:
             self.say(Event("failing" if why else "working", "", ENGINE, why))
 
         ample = 300.0 + 10.0 * max(len(self.book.job.participants), len(self.here))
-        patience = self.settings.patience or min(patience, ample)
+        engines = getattr(self.exchange, "patience", ample)
+        patience = self.settings.patience or min(patience, engines, ample)
         times = {"seconds": seconds or ample, "patience": patience}
         yield from ask(self.exchange, noting, words, **times, failing=failing)
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
 import httpx
 from flwr.app import Message
@@ -27,6 +28,7 @@ FINAL = (1, 2, 6, 7)  # Flower's errors that asking again does not mend: nothing
 STARTS = 60.0  # seconds until a run that was started has its task
 OUTAGE = 30.0  # seconds without the SuperLink after which a run is given up
 ORPHANED = 60.0  # seconds for an earlier run of the job, until it has given up
+LATE = 600.0  # seconds that a reply may come after its time
 NOT_OURS = "this SuperLink carries out only what `pace flower run` starts"
 
 
@@ -40,9 +42,14 @@ class GridExchange:
 
     Flower's own `send_and_receive` looks every three seconds and forgets who did not answer. Replies
     are told apart by the message they reply to: an error reply does not carry its node's number.
+
+    A SuperNode sends what it has to reply when it takes a message. One that a run left with a reply to
+    send is therefore late by a message, ever after: who is silent is asked again soon, and the reply to
+    the first question, which then comes, still counts.
     """
 
     grid: Grid
+    patience: ClassVar[float] = 30.0
 
     def nodes(self) -> set[str]:
         with reaching():
@@ -51,7 +58,8 @@ class GridExchange:
     def send(self, kind: str, messages: Mapping[str, Words], *, expires: float) -> dict[str, str]:
         kind, pairs = f"{QUERY}{kind}", messages.items()
         with reaching():
-            packed = [Message(pack(words), int(to), kind, ttl=expires) for to, words in pairs]
+            lives = expires + LATE
+            packed = [Message(pack(words), int(to), kind, ttl=lives) for to, words in pairs]
             tickets = self.grid.push_messages(packed)
         return {ticket: node for ticket, node in zip(tickets, messages, strict=True) if ticket}
 

@@ -281,6 +281,32 @@ def test_a_queue_longer_than_patience_ends(tmp_path: Path, clock: Clock) -> None
     assert run(tmp_path, nodes, patience=15.0, deadline=1000.0)["finished"]
 
 
+@pytest.mark.parametrize("patience", [30.0, 1e9])
+def test_a_node_that_is_late_by_a_message_is_asked_again_in_time(
+    tmp_path: Path, clock: Clock, patience: float
+) -> None:
+    """As a SuperNode of Flower's is that a run left with a reply to send."""
+
+    class Late(InMemory):
+        newest = ""
+
+        def send(self, kind: str, messages: Any, *, expires: float) -> dict[str, str]:
+            tickets = super().send(kind, messages, expires=expires)
+            for ticket, node in tickets.items():
+                self.newest = ticket if node == "13" else self.newest
+            return tickets
+
+        def replies(self, tickets: Collection[str]) -> list[Reply]:
+            return super().replies([ticket for ticket in tickets if ticket != self.newest])
+
+    write_sites(tmp_path, job())
+    engine = Late(connected(site_nodes(tmp_path, NAMES)).handlers)
+    engine.patience = patience  # type: ignore[attr-defined]
+    found = run(tmp_path, engine, deadline=200.0, delivery=200.0)
+    assert found["finished"] == (patience == 30.0)
+    assert clock.now < 200 or patience > 200
+
+
 def signed_job(root: Path) -> dict[str, Any]:
     """Changes of a job that make it signed; the keys are in `root`."""
     pairs = {name: (root / f"{name}.key", root / f"{name}.pub") for name in (*NAMES, "server")}
