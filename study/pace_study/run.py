@@ -59,7 +59,7 @@ def plan(
     return todo, len(cells) - len(lacking), absent
 
 
-class UndividedError(SettingError, code="undivided"):
+class UndividedError(Exception):
     """A graph that cannot be divided as a part of the study asks: the other parts go on."""
 
 
