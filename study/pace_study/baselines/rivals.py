@@ -21,7 +21,7 @@ from pace.models.unit_rows import degrees_of
 from pace.params import Params
 from pace.protocol import External, Federation, Message, Method, Reading, Summable, Uploads
 from pace.task import called, targets
-from pace.training import Recipe, train
+from pace.training import Optimiser, Recipe, train
 
 HOP = 2  # the rows that rivals read: features that travelled two hops
 PROJECTED = 512  # columns of GH-OFL's rows, where there are more features
@@ -186,6 +186,8 @@ class OpFGL(Rival):
         "counts": "training nodes by class",
     }
 
+    version: ClassVar[int] = 2  # what is kept is what validation nodes saw
+
     strength: float = 0.2
     largest: float = 0.15
     epochs: int = 100
@@ -216,21 +218,18 @@ class OpFGL(Rival):
         model, labels = federation.model, fitted_labels(graph, "val")
         field, coefficient = model.field(graph), self.coefficients(graph, model.classes)
         teacher = model.forward(returned, field).logits.log_softmax(1)
-        leaves = {name: value.clone().requires_grad_() for name, value in returned.items()}
-        optimiser = torch.optim.Adam(leaves.values(), lr=self.rate)
-        best, most = dict(returned), int((called(teacher[graph.val]) == labels).sum())
-        for epoch in range(1, self.epochs + 1 if graph.train.any() else 1):
+        optimiser = Optimiser(returned, Recipe(rate=self.rate, decay=0.0))
+        leaves, best, most = optimiser.leaves(), optimiser.result(), -1
+        for epoch in range(self.epochs + 1 if graph.train.any() else 0):
             logs = model.forward(leaves, field).logits.log_softmax(1)
+            hits = int((called(logs[graph.val]) == labels).sum())
+            if epoch % 10 == 0 and hits >= most:
+                best, most = optimiser.result(), hits
             apart = kl_div(logs, teacher, reduction="none", log_target=True).sum(1)
             error = cross_entropy(logs[graph.train], graph.training_labels)
-            optimiser.zero_grad()
+            optimiser.slope.zero_()
             (error + (coefficient * apart).mean()).backward()
             optimiser.step()
-            if epoch % 10 == 0:
-                hits = int((called(logs[graph.val]) == labels).sum())
-                if hits >= most:
-                    most = hits
-                    best = {name: value.detach().clone() for name, value in leaves.items()}
         return [External(best, "O-pFGL")]
 
     def coefficients(self, graph: Graph, classes: int) -> Tensor:

@@ -71,6 +71,22 @@ def test_a_surrogate_and_fine_tuning_learn_more_than_the_start() -> None:
     assert 0 < float(near.min()) <= float(near.max()) <= 0.1501
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.3, 1.0])
+def test_fine_tuning_keeps_the_checkpoint_that_validation_nodes_saw(rate: float) -> None:
+    """At these rates a step changes much: the parameters one step later would often be worse."""
+    method = OpFGL(rate=rate, epochs=30)
+    federation = Federation(MODEL, method, 7)
+    graphs = clients(3)
+    uploads = Messages([dict(method.share({}, graph, federation)) for graph in graphs])
+    for graph, returned in zip(graphs, method.merge(uploads, federation), strict=True):
+        (external,) = method.adopt({}, returned, graph, federation)
+        kept, before = (
+            (MODEL(params, graph).logits.argmax(1) == graph.y)[graph.val].sum()
+            for params in (external.params, returned)
+        )
+        assert kept >= before
+
+
 @pytest.mark.parametrize(("inverse", "nodes"), [(0.5, 100), (10.0, 100), (10.0, 25)])
 def test_the_logistic_regression_is_scikit_learns(inverse: float, nodes: int) -> None:
     """With more rows than columns and with fewer."""
