@@ -68,27 +68,28 @@ class Activation:
 
     def __init__(self, dropout: Dropout, shapes: Sequence[tuple[int, int]]) -> None:
         self.dropout, self.shapes = dropout, shapes
-        numbers = sum(rows * width for rows, width in shapes)
-        self.ahead = max(1, AHEAD // (4 * max(1, numbers)))
         self.masks: Iterator[Tensor] | None = None
 
     def __call__(self, output: Tensor, bias: Tensor, layer: int) -> Tensor:
         hidden = output.add_(bias).clamp_min_(0)
         if self.dropout.threshold == 0:
             return hidden
-        self.masks = self.masks or self.drawn(hidden.device)
+        self.masks = self.masks or drawn(self.dropout, self.shapes, hidden.device)
         return hidden.mul_(next(self.masks))
 
-    def drawn(self, device: torch.device) -> Iterator[Tensor]:
-        """The masks of each epoch, layer by layer, as float32."""
-        counts = [rows * width for rows, width in self.shapes]
-        while True:
-            kept = self.dropout.kept(self.ahead, counts)
-            by_layer = [
-                ones.to(device).float().view(-1, *shape).unbind()
-                for ones, shape in zip(kept, self.shapes, strict=True)
-            ]
-            yield from chain.from_iterable(zip(*by_layer, strict=True))
+
+def drawn(
+    dropout: Dropout, shapes: Sequence[tuple[int, int]], device: torch.device
+) -> Iterator[Tensor]:
+    """The masks of each epoch, layer by layer, as float32."""
+    counts = [rows * width for rows, width in shapes]
+    ahead = max(1, AHEAD // (4 * max(1, sum(counts))))
+    while True:
+        by_layer = [
+            ones.to(device).float().view(-1, *shape).unbind()
+            for ones, shape in zip(dropout.kept(ahead, counts), shapes, strict=True)
+        ]
+        yield from chain.from_iterable(zip(*by_layer, strict=True))
 
 
 def masks_per_word(threshold: int) -> int:
