@@ -5,7 +5,7 @@ import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -80,10 +80,9 @@ def compute(
     """
     undivided = {}
 
-    def take(computed: Callable[[], Iterable[Cell]]) -> None:
+    def take(computed: Callable[[], object]) -> None:
         try:
-            for cell in computed():
-                done(cell)
+            computed()
         except UndividedError as error:
             setting, _, reason = str(error).partition(": ")
             undivided[setting] = reason
@@ -93,14 +92,19 @@ def compute(
         groups = with_seeds(groups)
     if jobs == 1:
         for group in groups:
-            take(partial(_group, group, store, how))
+            take(partial(_group, group, store, how, done))
     else:
-        with workers(jobs) as pool:
+        stored = get_context("spawn").SimpleQueue()
+        with workers(jobs, stored.put) as pool:
             with _deaf():
-                running = [pool.submit(_whole_group, group, store.folder, how) for group in groups]
+                running = {pool.submit(_whole_group, group, store.folder, how) for group in groups}
             try:
-                for finished in as_completed(running):
-                    take(finished.result)
+                while running:
+                    finished, running = wait(running, 0.5, FIRST_COMPLETED)
+                    while not stored.empty():
+                        done(stored.get())
+                    for ended in finished:
+                        take(ended.result)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for worker in active_children():
@@ -110,21 +114,25 @@ def compute(
     return undivided
 
 
-def workers(jobs: int) -> ProcessPoolExecutor:
+def workers(jobs: int, done: Callable[[Cell], None]) -> ProcessPoolExecutor:
     """Fresh interpreters: a fork would share torch's threads and, on a GPU, its context."""
-    return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
+    return ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (done,))
 
 
-def _end_with_parent() -> None:
+_told: list[Callable[[Cell], None]] = []  # in a worker: by what it tells its parent of a cell
+
+
+def _begin(done: Callable[[Cell], None]) -> None:
     """A worker whose parent was killed would wait for work, and hold its memory, for ever."""
     parent = parent_process()
+    _told.append(done)
 
-    def wait() -> None:
+    def end_with_it() -> None:
         if parent:
             parent.join()
             os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=end_with_it, daemon=True).start()
 
 
 def by_place(cells: Iterable[Cell]) -> list[list[Cell]]:
@@ -155,7 +163,7 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _whole_group(cells: Sequence[Cell], folder: Path, how: How) -> list[Cell]:
+def _whole_group(cells: Sequence[Cell], folder: Path, how: How) -> None:
     """In a process of its own. Told to end, it cleans up behind its writes and begins nothing more."""
 
     def end(*_: object) -> None:
@@ -164,14 +172,14 @@ def _whole_group(cells: Sequence[Cell], folder: Path, how: How) -> list[Cell]:
 
     signal.signal(signal.SIGTERM, end)
     try:
-        return list(_group(cells, Store(folder), how))
+        _group(cells, Store(folder), how, *_told)
     except KeyboardInterrupt:
         os._exit(1)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
+def _group(cells: Sequence[Cell], store: Store, how: How, done: Callable[[Cell], None]) -> None:
     """One place, every method on every seed: those that train alike are trained once."""
     torch.set_num_threads(1)
     first = cells[0]
@@ -197,7 +205,7 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
         if isinstance(method, Played):
             trial = method.finish(trial, Federation(model, method, trial.seed))
         store.write(cell, trial, epochs=how.epochs, device=how.device)
-        yield cell
+        done(cell)
 
 
 @lru_cache(maxsize=1)

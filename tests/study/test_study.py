@@ -136,6 +136,15 @@ def test_two_processes_store_what_one_does(folder: Path, tmp_path: Path) -> None
         assert {**row, **dict.fromkeys(STEPS)} == {**one[cell], **dict.fromkeys(STEPS)}
 
 
+def test_processes_tell_of_each_cell(tmp_path: Path) -> None:
+    """Those of one place, too, which one process computes."""
+    told: list[Cell] = []
+    cells = [cell(method=method, data_seed=draw) for method in ("local", "pace") for draw in (1, 2)]
+    run.compute(cells, Store(tmp_path), HOW, jobs=2, done=told.append)
+    assert len(told) == 4
+    assert set(told) == set(cells)
+
+
 def cell(**changes: object) -> Cell:
     plain = Cell(SMALL, "louvain", 10, "pace", 6, SEEDS[0], 2024)
     return replace(plain, **changes)  # type: ignore[arg-type]
@@ -155,7 +164,7 @@ def trial(name: str = "pace", seed: int = SEEDS[0], shift: int = 0) -> Trial:
 
 def test_workers_end_with_a_parent_that_was_killed() -> None:
     program = (
-        "import time; from pace_study.run import workers; pool = workers(1); "
+        "import time; from pace_study.run import workers; pool = workers(1, print); "
         "pool.submit(print, 'at work', flush=True); time.sleep(600)"
     )
     study = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
