@@ -49,6 +49,7 @@ from pace_study.study import (
     moved,
     narrowed,
 )
+from tests.preloaded import Preloaded
 
 ROWS = (LOCAL, PACE, RIDGE, FULL, ALONE)
 RIGHT = {"local": 60, "pace": 64, "pace-ridge": 70, "pace-full": 74, "alone": 71, "pace-duo": 99}
@@ -233,6 +234,21 @@ def test_a_run_against_the_field_adds_a_method_to_its_table(
     assert text.count(f"| {graph}, dirichlet, C = 2 |") == 6  # SPEAR with and without the gate
     assert "| pace-duo:level=0.2 |" in text
     assert "SPEAR + gate" in (tmp_path / "index.html").read_text()
+
+
+def test_a_run_against_the_field_takes_what_a_study_leaves_open(
+    pace: Preloaded, tmp_path: Path
+) -> None:
+    """Nothing that was asked for is passed over."""
+    graph = "synthetic:nodes=150,features=12,communities=3,classes=3"
+    words = ["--against", "field", "--dataset", graph, "--methods", "spear", "--out", "results"]
+    done = pace("run", *words, "--seeds", "3", "--model", "gat", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "pace: --against keeps to the study's protocol: leave out --model, --seeds\n"
+    assert not list(tmp_path.iterdir())
+    done = pace("run", *words, "--clients", "3", "--epochs", "1", "--json", cwd=tmp_path)
+    assert json.loads(done.out)["computed"] == 4 * len(FRESH_DRAWS)
+    assert {cell.clients for cell in Store(tmp_path / "results" / "cells").rows} == {3}
 
 
 def test_settings_that_a_graph_cannot_have_are_named_and_the_others_are_shown(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 import pace
 from pace.cli import given
 from pace.cli.commands import added_commands
@@ -18,10 +20,25 @@ from pace.io import terminal as console
 from pace.registry import METHODS, MODELS, TRACKERS
 
 TRACK = "Log for tensorboard=FOLDER or mlflow=FILE; repeat."
+JOINING = frozenset(  # of its options, those that `--against` takes
+    (
+        "against",
+        "methods",
+        "dataset",
+        "partition",
+        "clients",
+        "epochs",
+        "device",
+        "data_root",
+        "out",
+        "as_json",
+    )
+)
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
 
 
 def run(
+    context: typer.Context,
     dataset: given.Dataset = "synthetic",
     partition: given.Partition = None,
     partition_file: Annotated[Path | None, option("From `pace partition --out`.")] = None,
@@ -60,7 +77,8 @@ def run(
     pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
     if against:
-        setting = {"partition": partition, "clients": clients if partition else None}
+        named = joining(context)
+        setting = {"partition": partition, "clients": clients if "clients" in named else None}
         setting |= {"datasets": dataset, "epochs": epochs, "device": device}
         output = {"out": out or Path("results"), "as_json": as_json}
         run_against(against, methods=f"local,pace,alone,{methods}", **setting, **output)
@@ -109,6 +127,16 @@ def run(
     written += [log(result) for log in trackers]
     lines = [f"Written: {', '.join(map(str, written))}"] if written else []
     console.answer(result.plain, result.show, *lines, as_json=as_json)
+
+
+def joining(context: typer.Context) -> set[str]:
+    """The options that were given, which must be such as a study leaves open."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    named = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    flags = [own.opts[0] for own in context.command.params if own.name in named - JOINING]
+    if flags:
+        raise SettingError(f"--against keeps to the study's protocol: leave out {', '.join(flags)}")
+    return named
 
 
 def run_against(part: str, **options: Any) -> None:
