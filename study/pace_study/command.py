@@ -20,7 +20,12 @@ Parts = Annotated[
 ]
 Datasets = Annotated[
     str | None,
-    option("Only these datasets, separated by commas.", "NAMES", autocompletion=one_of(*DATASETS)),
+    option(
+        "Only these datasets, separated by commas.",
+        "NAMES",
+        autocompletion=one_of(*DATASETS),
+        callback=DATASETS.allow,
+    ),
 ]
 Methods = Annotated[
     str | None,

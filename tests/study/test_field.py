@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -51,6 +52,7 @@ from pace_study.study import (
 )
 from tests.preloaded import Preloaded
 
+ROOT = Path(__file__).parents[2]
 ROWS = (LOCAL, PACE, RIDGE, FULL, ALONE)
 RIGHT = {"local": 60, "pace": 64, "pace-ridge": 70, "pace-full": 74, "alone": 71, "pace-duo": 99}
 
@@ -249,6 +251,16 @@ def test_a_run_against_the_field_takes_what_a_study_leaves_open(
     done = pace("run", *words, "--clients", "3", "--epochs", "1", "--json", cwd=tmp_path)
     assert json.loads(done.out)["computed"] == 4 * len(FRESH_DRAWS)
     assert {cell.clients for cell in Store(tmp_path / "results" / "cells").rows} == {3}
+
+
+def test_a_graph_that_is_a_function_joins_the_field(pace: Preloaded, tmp_path: Path) -> None:
+    """Whose name was typed is allowed to run, as with `pace run`; and in each process."""
+    page = (ROOT / "docs" / "add-a-dataset.md").read_text()
+    (code,) = re.findall(r"<!-- file: ring.py -->\n```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "ring.py").write_text(code)
+    words = ["--datasets", "ring:ring:nodes=60", "--methods", "local,pace", "--epochs", "1"]
+    done = pace("reproduce", "field-metis", *words, "--jobs", "2", "--json", cwd=tmp_path)
+    assert json.loads(done.out)["computed"] == 2 * len(FRESH_DRAWS)
 
 
 def test_settings_that_a_graph_cannot_have_are_named_and_the_others_are_shown(
