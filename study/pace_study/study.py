@@ -50,7 +50,7 @@ BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS, *REGRESSIONS)))
 REFERENCES, LABELS_CORE = SETS["references"], SETS["labels-core"]
 FIELD = (*REFERENCES, *SETS["rivals"])
 # What a ranked setting has to have: not sums of thousands of columns, nor an MLP over rounds.
-CORE = SETS["core"] = tuple(row for row in FIELD if row.method not in LISTS["dear"])
+CORE = tuple(row for row in FIELD if row.method not in LISTS["dear"])
 NAMES = {row.method: row.label for row in MATRIX[1:-1]}  # the paper's, of its baselines
 UNPUBLISHED = ("fedrcl-released",)  # rows beside the paper's: another reading of what it says
 
