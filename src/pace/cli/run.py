@@ -20,20 +20,9 @@ from pace.io import terminal as console
 from pace.registry import METHODS, MODELS, TRACKERS
 
 TRACK = "Log for tensorboard=FOLDER or mlflow=FILE; repeat."
-JOINING = frozenset(  # of its options, those that `--against` takes
-    (
-        "against",
-        "methods",
-        "dataset",
-        "partition",
-        "clients",
-        "epochs",
-        "device",
-        "data_root",
-        "out",
-        "as_json",
-    )
-)
+# Those of its options that `--against` takes.
+JOINING = {"against", "methods", "dataset", "partition", "clients"}
+JOINING |= {"epochs", "device", "data_root", "out", "as_json"}
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
 
 
@@ -133,8 +122,7 @@ def joining(context: typer.Context) -> set[str]:
     """The options that were given, which must be such as a study leaves open."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     named = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-    flags = [own.opts[0] for own in context.command.params if own.name in named - JOINING]
-    if flags:
+    if flags := [own.opts[0] for own in context.command.params if own.name in named - JOINING]:
         raise SettingError(f"--against keeps to the study's protocol: leave out {', '.join(flags)}")
     return named
 
