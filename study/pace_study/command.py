@@ -115,7 +115,7 @@ def reproduce(
     if not stored:
         outcome.add_membership()
         note_command(out, shlex.join(["pace", *sys.argv[1:]]))
-    written = [*outcome.write(out, absent), write_study_page(out, chosen_seeds)]
+    written = [*outcome.write(out, absent), write_study_page(out, outcome.paper_seeds)]
     if as_json:
         counts = {"computed": count, "reused": reused, "absent": reasons}
         console.answer({**counts, "written": written}, as_json=True)

@@ -253,6 +253,29 @@ def test_a_run_against_the_field_takes_what_a_study_leaves_open(
     assert {cell.clients for cell in Store(tmp_path / "results" / "cells").rows} == {3}
 
 
+def test_a_run_against_the_field_leaves_the_papers_claims_as_they_are(
+    pace: Preloaded, tmp_path: Path
+) -> None:
+    """It has one seed; what the paper's tables have is judged on all that are stored."""
+    graph = "synthetic:nodes=150,features=12,communities=10,classes=3"
+    small = ["--datasets", graph, "--epochs", "1", "--json"]
+    words = ["main", "--methods", "local,pace", "--seeds", "2", *small]
+    assert pace("reproduce", *words, cwd=tmp_path).code == 0
+    before, page = (
+        (tmp_path / "results" / name).read_text() for name in ("claims.md", "index.html")
+    )
+    options = ["--partition", "dirichlet", "--clients", "2"]
+    done = pace(
+        "reproduce", "field", "--methods", "local", *options, "--seeds", "1", *small, cwd=tmp_path
+    )
+    assert json.loads(done.out)["computed"] == len(FRESH_DRAWS)
+    assert (tmp_path / "results" / "claims.md").read_text() == before
+    after = (tmp_path / "results" / "index.html").read_text()
+    for text in (page, after):
+        assert "Ten clients, Louvain" in text
+        assert " ± " in text  # over two seeds
+
+
 def test_a_graph_that_is_a_function_joins_the_field(pace: Preloaded, tmp_path: Path) -> None:
     """Whose name was typed is allowed to run, as with `pace run`; and in each process."""
     page = (ROOT / "docs" / "add-a-dataset.md").read_text()
