@@ -29,7 +29,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_141,
+    "cli": 2_140,
     "datasets": 1_278,
     "export": 131,
     "gates": 443,

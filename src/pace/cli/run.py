@@ -66,10 +66,9 @@ def run(
     pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
     if against:
-        named = joining(context)
-        setting = {"partition": partition, "clients": clients if "clients" in named else None}
-        setting |= {"datasets": dataset, "epochs": epochs, "device": device}
-        output = {"out": out or Path("results"), "as_json": as_json}
+        own = clients if "clients" in joining(context) else None
+        setting = {"partition": partition, "clients": own, "datasets": dataset, "epochs": epochs}
+        output = {"out": out or Path("results"), "device": device, "as_json": as_json}
         run_against(against, methods=f"local,pace,alone,{methods}", **setting, **output)
         return
     if out and not replace and (out / pace.reports.NAME).exists():

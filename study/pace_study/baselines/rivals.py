@@ -222,9 +222,10 @@ class OpFGL(Rival):
         leaves, best, most = optimiser.leaves(), optimiser.result(), -1
         for epoch in range(self.epochs + 1 if graph.train.any() else 0):
             logs = model.forward(leaves, field).logits.log_softmax(1)
-            hits = int((called(logs[graph.val]) == labels).sum())
-            if epoch % 10 == 0 and hits >= most:
-                best, most = optimiser.result(), hits
+            if epoch % 10 == 0:
+                hits = int((called(logs[graph.val]) == labels).sum())
+                if hits >= most:
+                    best, most = optimiser.result(), hits
             apart = kl_div(logs, teacher, reduction="none", log_target=True).sum(1)
             error = cross_entropy(logs[graph.train], graph.training_labels)
             optimiser.slope.zero_()
